@@ -1,0 +1,1 @@
+"""The admin site: review, consent, approvals and the audit, for people."""

@@ -1,0 +1,139 @@
+"""How values look: exact, in full on demand, and never by colour alone."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+NONE = mark_safe('<span class="quiet">–</span>')
+MINUTE, HOUR, DAY = 60, 3600, 86400
+DIGEST_SHOWN = 12
+
+
+class Tone(StrEnum):
+    """What a state means to whoever reads it; each has its own shape."""
+
+    ON = "on"  # filled disc: in force
+    WAIT = "wait"  # half disc: somebody or something is awaited
+    OFF = "off"  # ring: not in force
+    DONE = "done"  # tick: finished as it should
+    WRONG = "wrong"  # red triangle: wrong now, look here
+
+
+def badge(word: str, tone: Tone | str = Tone.OFF) -> SafeString:
+    """A state: a shape and a word."""
+    return format_html('<span class="badge {}"><i class="shape" aria-hidden="true"></i>{}</span>', tone, word)
+
+
+def moment(at: datetime | None, *, never: str = "never") -> SafeString:
+    """A time as people say it, with the exact one on hover."""
+    if at is None:
+        return format_html('<span class="quiet">{}</span>', never)
+    exact = at.astimezone(timezone.get_default_timezone())
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        exact.isoformat(),
+        f"{exact:%Y-%m-%d %H:%M:%S} UTC",
+        relative(at - timezone.now(), exact),
+    )
+
+
+def relative(distance: timedelta, exact: datetime) -> str:
+    """How far away a time is; beyond a month, its date."""
+    seconds = abs(distance.total_seconds())
+    if seconds < 45:
+        return "just now"
+    if seconds >= 30 * DAY:
+        return f"{exact.day} {exact:%b %Y}"
+    size, word = next((s, w) for s, w in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")) if seconds >= s or s == 60)
+    count = max(1, round(seconds / size))
+    amount = f"{count} {word}{'s' if count > 1 else ''}"
+    return f"in {amount}" if distance > timedelta() else f"{amount} ago"
+
+
+def copyable(text: str, *, shown: str | None = None) -> SafeString:
+    """Monospace text with a button that copies all of it; what is shortened is in full on hover."""
+    return format_html(
+        '<span class="copyable"><code title="{}">{}</code>'
+        '<button type="button" class="copy" data-copy="{}" aria-label="Copy {}"></button></span>',
+        text,
+        visible(text if shown is None else shown),
+        text,
+        text[:24],
+    )
+
+
+def digest(value: bytes | memoryview | str | None, *, full: bool = False) -> SafeString:
+    """A hash: its beginning, with the whole on hover and for copying."""
+    if not value:
+        return NONE
+    text = value if isinstance(value, str) else bytes(value).hex()
+    return copyable(text, shown=text if full else shortened(text))
+
+
+def shortened(text: str) -> str:
+    """The beginning of a digest, with its algorithm where it names one."""
+    algorithm, colon, rest = text.rpartition(":")
+    return text if len(rest) <= DIGEST_SHOWN else f"{algorithm}{colon}{rest[:DIGEST_SHOWN]}…"
+
+
+def code(text: str) -> SafeString:
+    """A command, key or name: monospace, wrapped, with deceptive characters made visible."""
+    return format_html("<code>{}</code>", visible(text)) if text else NONE
+
+
+def block(text: str) -> SafeString:
+    """Several lines of monospace."""
+    return format_html('<pre class="block">{}</pre>', visible(text, keep="\n\t"))
+
+
+def pretty(value: Any) -> SafeString:
+    """JSON, readable."""
+    return block(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True, default=str))
+
+
+def chips(words: Iterable[str]) -> SafeString:
+    """Several short words."""
+    found = [(word,) for word in words]
+    return format_html('<span class="chips">{}</span>', format_html_join("", '<span class="chip">{}</span>', found))
+
+
+def link(url: str, text: Any) -> SafeString:
+    """A link."""
+    return format_html('<a href="{}">{}</a>', url, text)
+
+
+def visible(text: str, *, keep: str = "") -> SafeString:
+    """Text in which no character hides, reorders others, or passes for a Latin letter."""
+    marked = [_marked(char, keep, mixed) for word, mixed in _words(text) for char in word]
+    return mark_safe("".join(marked))  # noqa: S308  (every part is escaped by format_html)
+
+
+def _words(text: str) -> Iterable[tuple[str, bool]]:
+    """Runs of letters, each with whether it mixes ASCII letters with others; everything else one by one."""
+    start = 0
+    for end in range(1, len(text) + 1):
+        if end == len(text) or text[end].isalpha() != text[start].isalpha():
+            run = text[start:end]
+            letters = {char.isascii() for char in run if char.isalpha()}
+            yield run, len(letters) == 2
+            start = end
+
+
+def _marked(char: str, keep: str, mixed: bool) -> str:
+    if char in keep or (char.isascii() and char.isprintable()):
+        return format_html("{}", char)
+    point, name = f"U+{ord(char):04X}", unicodedata.name(char, "control character")
+    if unicodedata.category(char)[0] in "CZ":
+        return format_html('<mark class="hidden-char" title="{}">{}</mark>', f"{point} {name}", point)
+    if mixed and not name.startswith("LATIN"):
+        return format_html('<mark class="look-alike" title="{}">{}</mark>', f"{point} {name}", char)
+    return format_html("{}", char)

@@ -1,0 +1,1 @@
+"""What keeping a fleet in step costs."""

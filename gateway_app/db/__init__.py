@@ -1,0 +1,1 @@
+"""What the database itself knows and refuses about bundles and agents."""

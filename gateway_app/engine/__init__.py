@@ -1,0 +1,1 @@
+"""Plain Python, no Django: how the gateway decides."""

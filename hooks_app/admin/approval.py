@@ -1,0 +1,339 @@
+"""The inbox: what agents ask, live, decided with two keys; and everything that was ever asked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.template.loader import render_to_string
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
+
+from controlplane.actor import Actor
+from controlplane.admin import current_team, display
+from controlplane.admin.base import ReadOnlyAdmin
+from controlplane.admin.display import Tone
+from controlplane.admin.sections import Section
+from controlplane.errors import PlaneError
+from controlplane.models import Role
+from hooks_app.admin.asking import PlainForm, asking
+from hooks_app.models import Approval, Grant
+from hooks_app.models.approval import Choice, Risk, State
+from hooks_app.services import approvals, grants
+
+TONES = {
+    State.PENDING: Tone.WAIT,
+    State.APPROVED: Tone.DONE,
+    State.DENIED: Tone.OFF,
+    State.EXPIRED: Tone.OFF,
+    State.CANCELLED: Tone.OFF,
+}
+STAYS = timedelta(minutes=10)
+"""How long a decided request stays in sight."""
+MOST_SHOWN = 50
+RELATED_SHOWN = 4
+KEYS = {Choice.ONCE: "o", Choice.SESSION: "s", Choice.ALWAYS: "a", Choice.DENY: "d"}
+DAYS = {"1": "for 1 day", "7": "for 7 days", "30": "for 30 days", "90": "for 90 days", "365": "for a year"}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One answer that a request offers."""
+
+    choice: str
+    key: str
+    label: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One request as the inbox shows it."""
+
+    approval: Approval
+    mark: str
+    left: int
+    options: tuple[Option, ...]
+    why_not: str
+    related: tuple[Approval, ...]
+    grant: Grant | None
+
+
+class DecideForm(PlainForm):
+    """An answer."""
+
+    choice = forms.ChoiceField(choices=Choice.choices)
+    note = forms.CharField(max_length=2000, required=False)
+    pattern = forms.CharField(max_length=1000, required=False)
+    days = forms.ChoiceField(choices=DAYS.items(), required=False)
+
+
+class CancelForm(PlainForm):
+    """Why a request is taken back."""
+
+    reason = forms.CharField(max_length=2000, required=False, label="Why", widget=forms.Textarea(attrs={"rows": 2}))
+
+
+class StateFilter(admin.SimpleListFilter):
+    """`?state=denied`, `?state=all`."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("all", "all"), *((state, state) for state in State.values)]
+
+    def queryset(self, request: HttpRequest, rows: QuerySet[Approval]) -> QuerySet[Approval]:
+        return rows.filter(state=self.value()) if self.value() in State.values else rows
+
+
+@admin.register(Approval)
+class ApprovalAdmin(ReadOnlyAdmin):
+    """Requests: the inbox first, the whole list behind it."""
+
+    section, nav_order, noun, nav_name = Section.INBOX, 10, "request", "Approvals"
+    list_display = ["asked", "status", "profile", "who", "when", "decided"]
+    list_filter = [StateFilter, "risk", "profile"]
+    url_filters = ("session_key", "profile__name", "tool")
+    list_select_related = ["team", "profile"]
+    search_fields = ["command", "session_key", "tool", "requester", "decided_by", "hook", "profile__name"]
+    search_help_text = "Search commands, sessions, tools, people, hooks"
+    change_form_template = "hooks/approval.html"
+    empty = "Agents that were stopped by a rule ask here."
+    empty_next = "Add a rule that asks, such as the starter pack for dangerous commands."
+
+    # The list
+
+    @admin.display(description="Command")
+    def asked(self, row: Approval) -> SafeString:
+        """What was asked for."""
+        return display.code(row.command if len(row.command) <= 200 else f"{row.command[:200]}…")
+
+    @admin.display(description="State", ordering="state")
+    def status(self, row: Approval) -> SafeString:
+        """Where it stands, and for how long the answer holds."""
+        word = f"{row.state}: {row.choice}" if row.state == State.APPROVED else row.state
+        return display.badge(word, TONES[State(row.state)])
+
+    @admin.display(description="Requester", ordering="requester")
+    def who(self, row: Approval) -> SafeString:
+        """The program that asked."""
+        return display.visible(row.requester)
+
+    @admin.display(description="Asked", ordering="created_at")
+    def when(self, row: Approval) -> SafeString:
+        """When it was asked."""
+        return display.moment(row.created_at)
+
+    @admin.display(description="Decided by", ordering="decided_at")
+    def decided(self, row: Approval) -> SafeString:
+        """Who answered."""
+        return display.visible(row.decided_by) if row.decided_by else display.NONE
+
+    # The inbox
+
+    def waiting(self, request: HttpRequest) -> int:
+        return sum(1 for row in shown(request) if row.state == State.PENDING and not why_not(row, self.actor(request)))
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """The inbox; with a search or a filter in the address, the list of all requests."""
+        if set(request.GET) - {"team"}:
+            return super().changelist_view(request, extra_context)
+        cards = [card(row, self.actor(request)) for row in shown(request)]
+        context = {
+            **self.admin_site.each_context(request),
+            **fragment(cards),
+            "title": "Inbox",
+            "opts": self.opts,
+            "pages": self,
+            "live": reverse("admin:hooks_app_approval_live"),
+        }
+        return TemplateResponse(request, "hooks/inbox.html", context)
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        own = [
+            path("live/", wrap(self.live_view), name="hooks_app_approval_live"),
+            path("<uuid:approval_id>/decide/", wrap(require_POST(self.decide_view)), name="hooks_app_approval_decide"),
+            path("<uuid:approval_id>/preview/", wrap(self.preview_view), name="hooks_app_approval_preview"),
+        ]
+        return [*own, *super().get_urls()]
+
+    def live_view(self, request: HttpRequest) -> HttpResponse:
+        """What the inbox shows now, or that nothing changed."""
+        only = request.GET.get("only", "")
+        rows = [self.get_object(request, only)] if only else shown(request)
+        if marks(rows) == request.GET.get("mark"):
+            return HttpResponse(status=204)
+        actor = self.actor(request)
+        values = fragment([card(row, actor) for row in rows])
+        html = render_to_string("hooks/requests.html", values, request=request)
+        return JsonResponse({"mark": values["mark"], "html": html, "waiting": values["mine"]})
+
+    def decide_view(self, request: HttpRequest, approval_id: UUID) -> HttpResponse:
+        """Answer a request: as JSON for the inbox's script, as a page without it."""
+        row, form = self.get_object(request, str(approval_id)), DecideForm(request.POST)
+        scripted = request.headers.get("Accept") == "application/json"
+        try:
+            if not form.is_valid():
+                return self.answered(request, row, "Choose one of the answers that are offered.", scripted, status=400)
+            with transaction.atomic():
+                row = decide(row, self.actor(request), form.cleaned_data)
+        except PlaneError as refusal:
+            return self.answered(request, row, refusal.message, scripted, status=refusal.status)
+        return self.answered(request, row, said(row), scripted)
+
+    def answered(
+        self, request: HttpRequest, row: Approval, text: str, scripted: bool, *, status: int = 200
+    ) -> HttpResponse:
+        """Say what became of an answer."""
+        if scripted:
+            return JsonResponse({"message": text}, status=status)
+        messages.add_message(request, messages.SUCCESS if status == 200 else messages.ERROR, text)
+        return HttpResponseRedirect(self.address(row))
+
+    def preview_view(self, request: HttpRequest, approval_id: UUID) -> HttpResponse:
+        """What else a grant would have let through, as a part of a page."""
+        row = self.get_object(request, str(approval_id))
+        choice, pattern = request.GET.get("choice", ""), request.GET.get("pattern", "")
+        try:
+            covered, problem = grants.preview(approval=row, choice=choice, pattern=pattern), ""
+        except PlaneError as refusal:
+            covered, problem = [], refusal.message
+        context = {"approval": row, "covered": covered, "choice": choice, "pattern": pattern, "problem": problem}
+        return TemplateResponse(request, "hooks/preview.html", context, status=400 if problem else 200)
+
+    # One request
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        row: Approval = context["original"]
+        live = f"{reverse('admin:hooks_app_approval_live')}?only={row.pk}"
+        context.update(
+            **fragment([card(row, self.actor(request))]),
+            approval=row,
+            live=live,
+            answers=row.answers.all(),
+            related=Approval.objects.related_to(row).select_related("profile")[:20],
+            grants=row.grants.all(),
+        )
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def title(self, row: Approval) -> str:
+        return f"Request of {row.profile.name}"
+
+    @asking(
+        "Take the request back",
+        "The agent is told no. Nothing is granted.",
+        form=CancelForm,
+        roles=(Role.OWNER,),
+        danger=True,
+        when=lambda row: row.state == State.PENDING,
+    )
+    def cancel(self, request: HttpRequest, row: Approval, values: dict[str, Any]) -> str:
+        """End a request without an answer."""
+        approvals.cancel(approval=row, actor=self.actor(request), **values)
+        return "The request is taken back; the agent is told no."
+
+
+def shown(request: HttpRequest) -> list[Approval]:
+    """What waits, the most urgent first, then what was decided a moment ago."""
+    team, now = current_team.chosen(request), timezone.now()
+    rows = Approval.objects.filter(team=team) if team else Approval.objects.all()
+    rows = rows.select_related("profile", "team").annotate(given=Count("answers"))
+    waiting = rows.pending().filter(deadline__gt=now).order_by("deadline")[:MOST_SHOWN]
+    ended = rows.filter(Q(decided_at__gt=now - STAYS) | Q(state=State.PENDING, deadline__range=(now - STAYS, now)))
+    return [*waiting, *ended.order_by("-decided_at")[:MOST_SHOWN]]
+
+
+def marks(rows: Iterable[Approval]) -> str:
+    """A short text that differs whenever the inbox would look different."""
+    return hashlib.sha256(" ".join(f"{row.pk}:{mark(row)}" for row in rows).encode()).hexdigest()[:16]
+
+
+def mark(row: Approval) -> str:
+    """The same for one request."""
+    over = row.state == State.PENDING and row.deadline <= timezone.now()
+    return f"{row.state}-{getattr(row, 'given', None) or row.answers.count()}-{int(over)}"
+
+
+def card(row: Approval, actor: Actor) -> Card:
+    """A request with everything that its card shows."""
+    refusal = why_not(row, actor)
+    left = max(0, int((row.deadline - timezone.now()).total_seconds()))
+    related = tuple(Approval.objects.related_to(row).select_related("profile")[:RELATED_SHOWN])
+    options = () if refusal else tuple(option(row, choice) for choice in KEYS if choice in row.choices)
+    return Card(row, mark(row), left, options, refusal, related, row.grants.first() if row.choice else None)
+
+
+def option(row: Approval, choice: str) -> Option:
+    """An answer in words."""
+    name = row.profile.name
+    labels = {"once": "Allow once", "session": "Allow for this session", "always": "Allow until…", "deny": "Deny"}
+    says = {
+        "once": f"Allow this command once on {name}.",
+        "session": f"Allow exactly this command on {name} for the rest of the session, at most a day.",
+        "always": f"Allow exactly this command on {name}, without asking again,",
+        "deny": f"Deny it: {name} is told no, with your note.",
+    }
+    return Option(choice, KEYS[Choice(choice)], labels[choice], says[choice])
+
+
+def why_not(row: Approval, actor: Actor) -> str:
+    """Why this person cannot answer now; empty where they can."""
+    if row.state != State.PENDING:
+        return "decided"
+    if row.deadline <= timezone.now():
+        return "Its time is up: that means no."
+    if row.requester_user_id == actor.user_id:
+        return "It is asked on your behalf, so somebody else has to answer."
+    if not approvals.may_decide(row, actor):
+        return f"It needs the role {' or '.join(row.deciders)}."
+    if row.answers.filter(user_id=actor.user_id).exists():
+        return "You answered. It waits for somebody else."
+    return ""
+
+
+def fragment(cards: list[Card]) -> dict[str, Any]:
+    """What the live part of a page is made of."""
+    waiting = [each for each in cards if each.approval.state == State.PENDING and each.left]
+    return {
+        "mark": marks(each.approval for each in cards),
+        "waiting": waiting,
+        "ended": [each for each in cards if each not in waiting],
+        "mine": sum(1 for each in waiting if each.options),
+        "days": DAYS.items(),
+        "risky": (Risk.HIGH, Risk.CRITICAL),
+    }
+
+
+def decide(row: Approval, actor: Actor, values: dict[str, Any]) -> Approval:
+    """Hand an answer to the service."""
+    always = values["choice"] == Choice.ALWAYS
+    until = timezone.now() + timedelta(days=int(values["days"])) if always and values["days"] else None
+    pattern = values["pattern"] if values["choice"] in (Choice.SESSION, Choice.ALWAYS) else ""
+    return approvals.decide(
+        approval=row, actor=actor, choice=values["choice"], note=values["note"], pattern=pattern, until=until
+    )
+
+
+def said(row: Approval) -> str:
+    """What came of an answer."""
+    if row.state == State.PENDING:
+        return f"Noted. It waits for {row.needed - row.answers.count()} more."
+    if row.state == State.DENIED:
+        return "Denied; the agent is told."
+    return {"once": "Allowed once.", "session": "Allowed for this session.", "always": "Allowed until the date."}[
+        row.choice
+    ]

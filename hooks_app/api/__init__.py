@@ -1,0 +1,1 @@
+"""The hooks app over REST."""

@@ -1,0 +1,50 @@
+"""The registry's part of /api/v1/: hooks, changes, allowlists, test runs, imports."""
+
+from django.urls import path
+
+from hooks_app.api import (
+    allowlists,
+    changes,
+    hooks,
+    imports,
+    packs,
+    profile_hooks,
+    revoked_commands,
+    secrets,
+    test_runs,
+)
+
+urlpatterns = [
+    path("hooks", hooks.Hooks.as_view()),
+    path("hooks/<str:name>", hooks.OneHook.as_view()),
+    path("hooks/<str:name>/versions", hooks.Versions.as_view()),
+    path("hooks/<str:name>/versions/<int:number>", hooks.OneVersion.as_view()),
+    path("hooks/<str:name>/versions/<int:number>/files/<path:path>", hooks.VersionFile.as_view()),
+    path("hooks/<str:name>/diff", hooks.Difference.as_view()),
+    path("hooks/<str:name>/revoke", hooks.Revoke.as_view()),
+    path("hooks/<str:name>/unrevoke", hooks.Unrevoke.as_view()),
+    path("hooks/<str:name>/test", test_runs.AskRun.as_view()),
+    path("hooks/<str:name>/doctor", test_runs.Doctor.as_view()),
+    path("revoked-commands", revoked_commands.RevokedCommands.as_view()),
+    path("revoked-commands/<uuid:id>/unrevoke", revoked_commands.UnrevokeCommand.as_view()),
+    path("changes", changes.Changes.as_view()),
+    path("changes/outside", changes.Outside.as_view()),
+    path("changes/<uuid:id>", changes.OneChange.as_view()),
+    path("changes/<uuid:id>/submit", changes.Submit.as_view()),
+    path("changes/<uuid:id>/withdraw", changes.Withdraw.as_view()),
+    path("changes/<uuid:id>/rebase", changes.Rebase.as_view()),
+    path("changes/<uuid:id>/decide", changes.Decide.as_view()),
+    path("changes/<uuid:id>/reviewers", changes.Invite.as_view()),
+    path("changes/<uuid:id>/break-glass", changes.BreakTheGlass.as_view()),
+    path("allowlists", allowlists.Allowlists.as_view()),
+    path("allowlists/<uuid:id>", allowlists.OneEntry.as_view()),
+    path("test-runs", test_runs.TestRuns.as_view()),
+    path("test-runs/<uuid:id>", test_runs.OneRun.as_view()),
+    path("imports", imports.Imports.as_view()),
+    path("packs", packs.Packs.as_view()),
+    path("packs/<str:name>/adopt", packs.AdoptPack.as_view()),
+    path("profiles/<str:name>/hooks", profile_hooks.ProfileHooks.as_view()),
+    path("profiles/<str:name>/export", imports.Export.as_view()),
+    path("profiles/<str:name>/secrets", secrets.ProfileSecrets.as_view()),
+    path("profiles/<str:name>/secrets/<str:variable>", secrets.ProfileSecretValue.as_view()),
+]

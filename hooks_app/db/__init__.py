@@ -1,0 +1,1 @@
+"""What the hooks app adds to the database itself."""

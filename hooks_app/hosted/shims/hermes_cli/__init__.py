@@ -1,0 +1,1 @@
+"""Stand-in for Hermes's command line package."""

@@ -1,0 +1,154 @@
+"""Waiting without holding a database connection: one listening connection per process wakes whoever waits.
+
+A notification only says "look again". When the listener is lost, waiters look again by themselves every few seconds,
+so an answer may come late but never gets lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TypeVar
+from uuid import UUID
+
+import psycopg
+from django.db import connection
+
+log = logging.getLogger(__name__)
+
+APPROVALS = "caduceus_approvals"
+CONFIGURATION = "caduceus_configuration"
+CHANNELS = (APPROVALS, CONFIGURATION)
+RECHECK_SECONDS = 2.0
+T = TypeVar("T")
+
+
+class Bell:
+    """Rings for one waiter."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def ring(self) -> None:
+        """Wake the waiter, now or when it comes to wait."""
+        self._event.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it rang within these seconds."""
+        rang = self._event.wait(seconds)
+        self._event.clear()
+        return rang
+
+
+class Listener:
+    """The process's one listening connection, in a thread of its own, started when somebody first waits."""
+
+    def __init__(self) -> None:
+        self._bells: dict[tuple[str, str], set[Bell]] = defaultdict(set)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.listening = False
+
+    def attach(self, channel: str, key: str) -> Bell:
+        """A bell that rings whenever the channel speaks of the key."""
+        bell = Bell()
+        with self._lock:
+            self._bells[channel, key].add(bell)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="caduceus-listen", daemon=True)
+                self._thread.start()
+        return bell
+
+    def detach(self, channel: str, key: str, bell: Bell) -> None:
+        """Forget a bell."""
+        with self._lock:
+            bells = self._bells[channel, key]
+            bells.discard(bell)
+            if not bells:
+                del self._bells[channel, key]
+
+    def waiting_for(self, channel: str) -> list[str]:
+        """The keys of a channel that somebody waits for."""
+        with self._lock:
+            return [key for name, key in self._bells if name == channel]
+
+    def ring(self, channel: str, key: str) -> None:
+        """Wake everybody who waits for the key."""
+        with self._lock:
+            bells = list(self._bells.get((channel, key), ()))
+        for bell in bells:
+            bell.ring()
+
+    def ring_all(self) -> None:
+        """Wake everybody: something may have been missed."""
+        with self._lock:
+            bells = [bell for group in self._bells.values() for bell in group]
+        for bell in bells:
+            bell.ring()
+
+    def _run(self) -> None:
+        pause = 0.1
+        while True:
+            try:
+                with psycopg.connect(**_parameters(), autocommit=True) as listening:
+                    for channel in CHANNELS:
+                        listening.execute(f"LISTEN {channel}")
+                    self.listening, pause = True, 0.1
+                    self.ring_all()
+                    self._listen(listening)
+            except psycopg.Error as error:
+                log.warning("the listening connection was lost: %s", error)
+            finally:
+                self.listening = False
+            time.sleep(pause)
+            pause = min(pause * 2, RECHECK_SECONDS)
+
+    def _listen(self, listening: psycopg.Connection) -> None:
+        while True:
+            for note in listening.notifies(timeout=RECHECK_SECONDS):
+                self.ring(note.channel, note.payload)
+            self._look_again(listening)
+
+    def _look_again(self, listening: psycopg.Connection) -> None:
+        """Ask once for everybody whether a notification got lost."""
+        wanted = [UUID(key) for key in self.waiting_for(APPROVALS)]
+        if not wanted:
+            listening.execute("SELECT 1")
+            return
+        for row in listening.execute("SELECT id FROM caduceus_no_longer_pending(%s)", [wanted]):
+            self.ring(APPROVALS, str(row[0]))
+
+
+def _parameters() -> dict[str, object]:
+    parameters = connection.get_connection_params()
+    return {name: parameters[name] for name in ("dbname", "user", "password", "host", "port") if name in parameters}
+
+
+LISTENER = Listener()
+# A child has none of its parent's threads, and must not believe that it has.
+os.register_at_fork(after_in_child=LISTENER.__init__)  # type: ignore[misc]
+
+
+def until(channel: str, key: str, seconds: float, look: Callable[[], tuple[T, float]]) -> T:
+    """What `look` finds when it is final, or when the seconds are over.
+
+    `look` also says for how long its finding holds unless the bell rings; 0 means that it is final. The bell is
+    attached before the first look, so nothing is missed; between looks no connection is held.
+    """
+    ends = time.monotonic() + seconds
+    bell = LISTENER.attach(channel, key)
+    try:
+        while True:
+            found, holds = look()
+            left = ends - time.monotonic()
+            if holds <= 0 or left <= 0:
+                return found
+            if not connection.in_atomic_block:
+                connection.close()
+            bell.wait(min(left, holds, left if LISTENER.listening else RECHECK_SECONDS))
+    finally:
+        LISTENER.detach(channel, key, bell)

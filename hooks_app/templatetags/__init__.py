@@ -1,0 +1,1 @@
+"""What the hook pages' templates can say."""
