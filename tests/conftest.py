@@ -22,6 +22,7 @@ from controlplane import scope
 from controlplane.actor import SYSTEM, Actor
 from controlplane.models import Ability, Profile, Role, Team, User
 from controlplane.services import actors, profiles, teams, tokens
+from tests.hermes.building import hermes_python
 
 ROOT = Path(__file__).resolve().parent.parent
 # Few examples keep the inner loop in seconds; continuous integration tries many, the same ones each time, so that it
@@ -30,8 +31,17 @@ hypothesis.register_profile("quick", max_examples=40, deadline=None)
 hypothesis.register_profile("thorough", max_examples=400, deadline=None, derandomize=True)
 hypothesis.load_profile("thorough" if os.environ.get("CI") else "quick")
 
+HERMES_FIXTURES = {"hermes", "python_with_hermes"}
 _numbers = (f"{secrets.token_hex(3)}{number}" for number in count(1))
 """Names that no earlier run on the same database has used."""
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the virtualenv with Hermes before the first test: how long a download takes is no test's time limit."""
+    if not session.config.option.collectonly and any(
+        HERMES_FIXTURES & set(item.fixturenames) for item in session.items
+    ):
+        hermes_python()
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -21,16 +22,26 @@ HERMES = "0.19.0"
 def hermes_python() -> str:
     """The interpreter of a virtualenv with Hermes; built once and kept in the user's cache."""
     given = os.environ.get("CADUCEUS_HERMES_VENV")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = Path(given) if given else cache / "caduceus" / f"hermes-{HERMES}"
-    python = directory / "bin" / "python"
-    if not (directory / ".complete").exists() and not given:
-        interpreter = _interpreter()
-        shutil.rmtree(directory, ignore_errors=True)
-        subprocess.run([interpreter, "-m", "venv", str(directory)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", f"hermes-agent=={HERMES}"], check=True)
-        (directory / ".complete").touch()
-    return str(python)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "caduceus"
+    directory = Path(given) if given else cache / f"hermes-{HERMES}"
+    if not given:
+        cache.mkdir(parents=True, exist_ok=True)
+        with open(cache / f"hermes-{HERMES}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another run on this machine may be building it right now
+            _build(directory)
+    return str(directory / "bin" / "python")
+
+
+def _build(directory: Path) -> None:
+    """Make the virtualenv, unless it is there whole."""
+    if (directory / ".complete").exists():
+        return
+    print(f"building a virtualenv with hermes-agent {HERMES} (some minutes, once)", file=sys.stderr)
+    shutil.rmtree(directory, ignore_errors=True)
+    subprocess.run([_interpreter(), "-m", "venv", str(directory)], check=True)
+    python = str(directory / "bin" / "python")
+    subprocess.run([python, "-m", "pip", "install", "-q", f"hermes-agent=={HERMES}"], check=True)
+    (directory / ".complete").touch()
 
 
 def _interpreter() -> str:
