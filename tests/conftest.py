@@ -22,7 +22,7 @@ from controlplane import scope
 from controlplane.actor import SYSTEM, Actor
 from controlplane.models import Ability, Profile, Role, Team, User
 from controlplane.services import actors, profiles, teams, tokens
-from tests.hermes.building import hermes_python
+from gateway_app.bench.hermes import hermes_python
 
 ROOT = Path(__file__).resolve().parent.parent
 # Few examples keep the inner loop in seconds; continuous integration tries many, the same ones each time, so that it

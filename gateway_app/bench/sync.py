@@ -1,4 +1,4 @@
-"""What sync costs: an unchanged bundle against a view that does nothing, and a change reaching 500 waiting agents."""
+"""What sync costs: an unchanged bundle, a change reaching 500 waiting agents, and the plugin inside an agent."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from controlplane.bench.figure import AT_LEAST, AT_MOST, Figure
 from controlplane.bench.turns import Measure, by_turns
 from controlplane.celery import app as celery
 from controlplane.embedded.programs import worker_command
+from gateway_app.bench import plugin
 from gateway_app.models import Rollout
 from gateway_app.services import bundles, enrolments
 from hooks_app.bench import generator, server
@@ -37,7 +38,7 @@ class Caller:
 
 
 def figures(full: bool = False) -> Iterator[Figure]:
-    """The two figures of sync."""
+    """The figures of sync, and what its result costs a tool call."""
     site = server.build()
     with scope.team(site.team.pk), transaction.atomic():
         bundles.build(profile=site.profile)
@@ -45,6 +46,7 @@ def figures(full: bool = False) -> Iterator[Figure]:
     with server.serving() as port:
         yield _unchanged(site, port, callers[0], seconds=3.0 if full else 1.5)
         yield _change(site, port, callers)
+        yield plugin.added_to_a_tool_call(site, port)
 
 
 def _enrol(site: server.Site, count: int) -> list[Caller]:

@@ -37,7 +37,7 @@ def figures(full: bool = False) -> Iterator[Figure]:
     """Latency of one caller, throughput of sixteen."""
     site = build()
     seconds = 3.0 if full else 1.0
-    script = _script(200 if full else 60)
+    script = script_times(200 if full else 60)
     insert = _insert(300)
     with serving() as port:
         ask = generator.encoded("/api/v1/decisions", token=site.token, body=question(site, COMMAND))
@@ -71,7 +71,7 @@ def _throughput(port: int, ask: bytes, empty: bytes, seconds: float) -> Figure:
     return Figure("decision over HTTP, recorded, 16 connections", ours, reference, 0.35, AT_LEAST, "/s")
 
 
-def _script(count: int) -> list[float]:
+def script_times(count: int) -> list[float]:
     """How long bash and jq need, started as Hermes starts them."""
     if shutil.which("jq") is None:
         raise RuntimeError("This bench compares with a script that needs jq: install jq.")

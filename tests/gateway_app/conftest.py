@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gateway_app.bench.hermes import hermes_python
 from tests.gateway_app.hermes import Hermes
-from tests.hermes.building import hermes_python
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hermes.building import Home, hermes_python
+from gateway_app.bench.hermes import hermes_python
+from tests.hermes.building import Home
 from tests.hermes.fake_model import FakeModel
 from tests.hermes.fake_plane import FakePlane
 
