@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import TextIO
 
 COLOURS = (36, 33, 32, 35, 34, 31)
 WIDTH = 8
@@ -13,8 +14,9 @@ WIDTH = 8
 class Console:
     """Writes prefixed lines; in colour only where a person looks."""
 
-    def __init__(self) -> None:
-        self.coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stdout
+        self.coloured = self.stream.isatty() and "NO_COLOR" not in os.environ
         self.seen: dict[str, int] = {}
 
     def line(self, name: str, text: str) -> None:
@@ -36,7 +38,7 @@ class Console:
     def write(self, text: str) -> None:
         """Write at once; a log that nobody reads any more must not stop the services."""
         try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            self.stream.write(text)
+            self.stream.flush()
         except (BrokenPipeError, ValueError):
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open for the rest of the process
+            self.stream = open(os.devnull, "w")  # noqa: SIM115 - stays open for the rest of the process

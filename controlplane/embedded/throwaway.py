@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -49,7 +50,7 @@ class Throwaway:
             return
         # A file instead of pipes: nobody reads along while the tests run.
         with open(self.log, "ab") as sink:
-            self.supervisor = Supervisor(Console(), sink)
+            self.supervisor = Supervisor(Console(sys.stderr), sink)
             try:
                 services.start(self.supervisor, self.instance, database=True, broker=True, durable=self.durable)
             except BaseException:
