@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from hooks_app.sandbox import seccomp
-from hooks_app.sandbox.spec import FILES, HERMES_HOME, HOME, PACKAGES, Limits, SandboxConfig
+from hooks_app.sandbox.spec import FILES, HERMES_DIRECTORIES, HOME, PACKAGES, Limits, SandboxConfig
 
 _SYSTEM = ("/usr",)
 _IN_MEMORY = ("/dev/shm", "/tmp")  # noqa: S108 - private ones, inside the sandbox
@@ -102,12 +102,12 @@ def _system_options(network: bool) -> list[str]:
 
 def home_options(home: Path | None, stage: str, limits: Limits, *, writable: bool = True) -> list[str]:
     """Return the options for the private home, which without a directory of its own lives in memory."""
-    if home is None:
-        options = ["--size", str(limits.tmp_bytes), "--tmpfs", HOME]
-    else:
-        options = ["--bind" if writable else "--ro-bind", stage_of(home, stage), HOME]
-    if writable or home is None:
-        options += ["--dir", HERMES_HOME, "--dir", f"{HERMES_HOME}/logs", "--dir", f"{HERMES_HOME}/hooks"]
+    if home is not None:
+        # Nothing is made inside it here: bubblewrap still sees the host, where a link in the home would lead it.
+        return ["--bind" if writable else "--ro-bind", stage_of(home, stage), HOME]
+    options = ["--size", str(limits.tmp_bytes), "--tmpfs", HOME]
+    for path in HERMES_DIRECTORIES:
+        options += ["--dir", f"{HOME}/{path}"]
     return options
 
 

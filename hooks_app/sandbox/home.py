@@ -8,10 +8,11 @@ import stat
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hooks_app.sandbox.spec import Limits, SandboxConfig
+from hooks_app.sandbox.spec import HERMES_DIRECTORIES, Limits, SandboxConfig
 
 MAX_DEPTH = 100
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -47,9 +48,37 @@ def prepare_home(config: SandboxConfig, name: str) -> Path:
     ensure_homes(config)
     home = config.homes / name
     home.mkdir(mode=0o700, exist_ok=True)
-    if os.geteuid() == 0:
-        os.chown(home, config.drop_to_uid, config.drop_to_gid)
+    home.chmod(0o700)
+    fd = os.open(home, _DIRECTORY)
+    try:
+        _give(fd, config)
+        for path in HERMES_DIRECTORIES:
+            _make(fd, path.split("/"), config)
+    finally:
+        os.close(fd)
     return home
+
+
+def _give(fd: int, config: SandboxConfig) -> None:
+    if os.geteuid() == 0:
+        os.fchown(fd, config.drop_to_uid, config.drop_to_gid)
+
+
+def _make(parent: int, names: list[str], config: SandboxConfig) -> None:
+    """Make directories, one inside the other; where a hook has put a link instead, it is not followed."""
+    if not names:
+        return
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(names[0], 0o700, dir_fd=parent)
+        fd = os.open(names[0], _DIRECTORY, dir_fd=parent)
+    except OSError:
+        return  # The hook's own doing, in its own home: what it finds there is its own matter.
+    try:
+        _give(fd, config)
+        _make(fd, names[1:], config)
+    finally:
+        os.close(fd)
 
 
 def measure(home: Path, limits: Limits | None = None) -> HomeUsage:

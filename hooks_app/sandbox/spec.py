@@ -12,6 +12,8 @@ MIB = 1024 * 1024
 
 HOME = "/home/agent"
 HERMES_HOME = f"{HOME}/.hermes"
+HERMES_DIRECTORIES = (".hermes/logs", ".hermes/hooks")
+"""What hooks find in a home, as they would in Hermes's."""
 FILES = "/opt/hook"
 PACKAGES = "/opt/packages"
 

@@ -77,6 +77,16 @@ def test_a_link_in_the_home_does_not_lead_out(confined: Confined, config: Sandbo
     assert confined("cat", "/home/agent/out/token").exit_code == 1
 
 
+def test_a_link_instead_of_the_hermes_home_makes_nothing_elsewhere(confined: Confined, config: SandboxConfig) -> None:
+    """Bubblewrap sees the host below /oldroot while it sets up: a link there once made directories in other homes."""
+    other, mine = prepare_home(config, "link-victim"), prepare_home(config, "link-thief")
+    (other / ".hermes" / "logs").rmdir()
+    for target in (f"/oldroot/mnt{other}/.hermes", f"/oldroot{other}/.hermes", f"{other}/.hermes", "/proc"):
+        confined("sh", "-c", f"rm -rf ~/.hermes; ln -s {target} ~/.hermes", home=mine)
+        assert confined("echo", "runs", home=prepare_home(config, "link-thief")).stdout == b"runs\n"
+    assert sorted(path.name for path in other.rglob("*")) == [".hermes", "hooks"]
+
+
 def test_has_no_network_unless_it_is_permitted(python: Confined) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         code = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 2); print('reached')"
