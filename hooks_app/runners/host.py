@@ -125,12 +125,14 @@ class HookHost:
     def tools(self, timeout: float = 10.0) -> list[dict[str, Any]]:
         """Return the tools that plugins offer, each with whether its check lets the model see it."""
         answer = self._ask("tools", "", timeout)
-        return list(answer.get("tools", ())) if isinstance(answer, dict) else []
+        found = answer.get("tools") if isinstance(answer, dict) else None
+        return [tool for tool in found if isinstance(tool, dict)] if isinstance(found, list) else []
 
     def skills(self, timeout: float = 10.0) -> dict[str, str]:
         """Return the bundled skills by `plugin:name`."""
         answer = self._ask("skills", "", timeout)
-        return dict(answer.get("skills", {})) if isinstance(answer, dict) else {}
+        found = answer.get("skills") if isinstance(answer, dict) else None
+        return found if isinstance(found, dict) else {}
 
     def call_tool(self, name: str, arguments: Mapping[str, Any], timeout: float = 60.0) -> Outcome:
         """Run a plugin's tool and return its JSON text."""
@@ -146,7 +148,7 @@ class HookHost:
         started = time.monotonic()
         answer = self._ask("command", self._owner_of(name), timeout, name=name, argv=argv)
         outcome = _result(answer)
-        output = answer.get("output", "") if isinstance(answer, dict) else ""
+        output = str(answer.get("output", "")) if isinstance(answer, dict) else ""
         return HostedCall((outcome,), output=output, duration=time.monotonic() - started)
 
     def close(self) -> None:
@@ -198,7 +200,7 @@ class HookHost:
                     alone = died.suspects > 1
                     continue
             if answer is None:
-                return self._hung(host, hook, timeout)
+                return self._hung(host, hook if pending.began else "", timeout)
             return answer
         return NoVerdict(NoVerdictKind.CRASHED, "the host ended again and again")
 
@@ -284,8 +286,12 @@ def _placed(hooks: tuple[HostedHook, ...]) -> Iterator[PlacedFile]:
 
 
 def _report(hook: HostedHook, answer: Mapping[str, Any]) -> HookReport:
-    found = answer["report"][0] if answer.get("report") else {"error": answer.get("error", "the host did not say")}
-    details: dict[str, Any] = {name: tuple(map(str, found.get(name, ()))) for name in _LISTS}
+    """Understand what became of a hook, as its host tells it."""
+    told = answer.get("report")
+    found = told[0] if isinstance(told, list) and told else {"error": answer.get("error", "the host did not say")}
+    found = found if isinstance(found, dict) else {"error": "the host's report cannot be read"}
+    lists = {name: value for name in _LISTS if isinstance(value := found.get(name), list)}
+    details: dict[str, Any] = {name: tuple(map(str, value)) for name, value in lists.items()}
     details |= {name: str(found.get(name, "")) for name in ("error", "title", "version")}
     return HookReport(hook.name, hook.kind, hook.digest, found.get("loaded") is True, **details)
 
@@ -301,15 +307,27 @@ def _read(answer: dict[str, Any] | NoVerdict, duration: float) -> HostedCall:
     if "outcomes" not in answer:
         reason = "it is not loaded" if answer.get("missing") else str(answer.get("error", "no outcome"))
         return HostedCall((NoVerdict(NoVerdictKind.NOT_RUNNABLE, reason),), duration=duration)
-    outcomes: list[Outcome] = []
-    for one in answer["outcomes"]:
-        if "error" in one:
-            outcomes.append(NoVerdict(_KINDS.get(one.get("kind"), NoVerdictKind.CRASHED), str(one["error"])))
-        else:
-            outcomes.append(Returned(one.get("value")))
-    changed = answer.get("payload") or next((one["payload"] for one in answer["outcomes"] if "payload" in one), None)
-    log = tuple((str(a), str(b), str(c)) for a, b, c in answer.get("log", ()))
-    return HostedCall(tuple(outcomes), changed, str(answer.get("output", "")), log, duration)
+    told = answer["outcomes"]
+    if not isinstance(told, list) or not all(isinstance(one, dict) for one in told):
+        return HostedCall(
+            (NoVerdict(NoVerdictKind.UNREADABLE, "the host's answer has no outcomes"),), duration=duration
+        )
+    payloads = (answer.get("payload"), *(one.get("payload") for one in told))
+    changed = next((payload for payload in payloads if isinstance(payload, dict)), None)
+    output = str(answer.get("output", ""))
+    return HostedCall(tuple(map(_outcome, told)), changed, output, _log_of(answer), duration)
+
+
+def _outcome(one: Mapping[str, Any]) -> Outcome:
+    if "error" in one:
+        return NoVerdict(_KINDS.get(str(one.get("kind")), NoVerdictKind.CRASHED), str(one["error"]))
+    return Returned(one.get("value"))
+
+
+def _log_of(answer: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    told = answer.get("log")
+    entries = [entry for entry in told if isinstance(entry, list) and len(entry) == 3] if isinstance(told, list) else ()
+    return tuple((str(level), str(name), str(text)) for level, name, text in entries)
 
 
 def _result(answer: dict[str, Any] | NoVerdict) -> Outcome:

@@ -30,6 +30,12 @@ LogSink = Callable[[str, str, str], None]
 
 _IN = select.POLLIN | select.POLLHUP | select.POLLERR
 _STRAY_WINDOW = 10.0
+SEND_SECONDS = 15.0
+"""How long the host may leave its line unread before it is ended."""
+MOST_ASKED = 256
+"""How many questions to the owner may be open at once."""
+LOGGED_PER_SECOND = 50
+MAX_LOGGED = 2_000
 _BOOT = (
     "import sys; root, packages = sys.argv[1:3]; plane = root + '/plane'; "
     "sys.path += [plane, plane + '/hooks_app/hosted/shims', packages]; "
@@ -82,6 +88,7 @@ class Incarnation:
         self._ended = ""
         self._write = threading.Lock()
         self._stray: list[tuple[float, int]] = []
+        self._asked = self._said = self._second = 0
         self._pool = ThreadPoolExecutor(4, "hook-services")
         self.stray_output = bytearray()
         spec = SandboxSpec(_argv(config, profile), (*_plane_files(), *files), environment, home, network, limits=limits)
@@ -89,6 +96,7 @@ class Incarnation:
 
     def _start(self, config: SandboxConfig, spec: SandboxSpec) -> None:
         self._sock, theirs = socket.socketpair()
+        self._sock.settimeout(SEND_SECONDS)
         self._out, out_write = os.pipe()
         self._err, err_write = os.pipe()
         null = os.open(os.devnull, os.O_RDONLY)
@@ -129,6 +137,8 @@ class Incarnation:
         try:
             with self._write:
                 self._sock.sendall(data)
+        except TimeoutError:
+            self.kill(f"it left its line unread for {SEND_SECONDS:g} s")
         except OSError:
             # The reading thread finds the end of the line, and its reason, by itself.
             return
@@ -215,10 +225,11 @@ class Incarnation:
 
     def _message(self, message: dict[str, Any]) -> None:
         if "ask" in message:
+            self._count_asked(1)
             self._pool.submit(self._serve, message)
         elif "background" in message:
             level, name, text = (str(part) for part in message["background"])
-            self._log(level, name, text)
+            self._say(level, name, text)
         else:
             with self._changed:
                 pending = self._pending.get(message.get("id", 0))
@@ -231,16 +242,31 @@ class Incarnation:
                     del self._pending[message["id"]]
                 self._changed.notify_all()
 
+    def _count_asked(self, step: int) -> None:
+        with self._changed:
+            self._asked += step
+            if self._asked > MOST_ASKED:
+                raise ValueError(f"more than {MOST_ASKED} questions at once")
+
+    def _say(self, level: str, name: str, text: str) -> None:
+        """Log what the host says, within a limit: the one inside is in the hooks' own hands."""
+        second = int(time.monotonic())
+        self._said = self._said + 1 if second == self._second else 1
+        self._second = second
+        if self._said <= LOGGED_PER_SECOND:
+            self._log(level[:20], name[:200], text[:MAX_LOGGED])
+
     def _serve(self, message: dict[str, Any]) -> None:
         answer: dict[str, Any] = {"answer": message["ask"]}
         try:
             answer["result"] = self._services.call(str(message["service"]), dict(message["arguments"]))
         except ServiceMissing as missing:
             answer |= {"error": str(missing), "missing": True}
-            self._log("ERROR", "hooks.host", str(missing))
+            self._say("ERROR", "hooks.host", str(missing))
         except Exception as error:
             logger.exception("service %s failed", message.get("service"))
             answer["error"] = f"{message.get('service')} failed: {type(error).__name__}"
+        self._count_asked(-1)
         self._transmit(json.dumps(answer, default=str).encode() + b"\n")
 
     def _stray_bytes(self, fd: int) -> bool:

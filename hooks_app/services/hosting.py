@@ -27,7 +27,7 @@ from controlplane import scope
 from controlplane.lib.ids import uuid7
 from controlplane.models import Profile
 from hooks_app.engine.layering import Place
-from hooks_app.engine.verdict import NoVerdict, NoVerdictKind, Outcome
+from hooks_app.engine.verdict import NoVerdict, NoVerdictKind, Outcome, Returned
 from hooks_app.models import Event, HookVersion, HostLease
 from hooks_app.runners import host_line
 from hooks_app.runners.profile import ProfileHosts
@@ -216,7 +216,7 @@ def by_host(rules: Effective, place: Place, event: Event) -> Outcome:
         event=event.event, payload=event.payload, timeout=float(place.hook.timeout),
     )  # fmt: skip
     spoken = [o for o in outcomes if isinstance(o, NoVerdict) or o.value is not None]
-    return (spoken or list(outcomes))[0]
+    return next(iter([*spoken, *outcomes]), Returned(None, reason="it has no callback for this event"))
 
 
 def by_shell(rules: Effective, place: Place, event: Event) -> Outcome:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from hooks_app.engine.verdict import NoVerdict, NoVerdictKind, Returned
-from hooks_app.runners.host import HOST_LIMITS, HookHost
+from hooks_app.runners import incarnation
+from hooks_app.runners.host import HOST_LIMITS, QUARANTINE_AFTER, HookHost
+from hooks_app.runners.services import ServiceTable
 from tests.hooks_app.runners.conftest import MakeHost, answering, gateway, plugin
 
 CALL: dict[str, Any] = {"tool_name": "terminal", "args": {"command": "ls"}}
@@ -307,3 +309,59 @@ def test_an_unknown_event_is_kept_with_hermes_warning(make_host: MakeHost) -> No
     (report,) = make_host(plugin("typo", code)).start()
     assert report.loaded
     assert report.warnings[0].startswith("Plugin 'typo' registered unknown hook 'pre_tol_call'")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        '"outcomes": 5', '"outcomes": [5]', '"outcomes": [{"value": 1, "payload": 7}]', '"outcomes": [], "log": [5]',
+        '"outcomes": [], "payload": [1]', '"outcomes": [], "log": 7', '"outcomes": [{"error": "x", "kind": [1]}]',
+        '"error": {}', '"outcomes": [], "output": []',
+    ],
+)  # fmt: skip
+def test_a_forged_answer_is_no_more_than_a_bad_answer(make_host: MakeHost, forged: str) -> None:
+    answer = f'{{"id": %d, {forged}}}'
+    code = f"for n in range(9): os.write(3, ({answer!r} % n + chr(10)).encode())"
+    call = make_host(answering("forger", code)).call("forger", "pre_tool_call", CALL, 10)
+    assert all(isinstance(outcome, NoVerdict | Returned) for outcome in call.outcomes)
+    assert call.changed is None
+    assert call.log == ()
+
+
+def test_a_host_that_does_not_read_is_replaced(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incarnation, "SEND_SECONDS", 0.5)
+    stop = "import signal\nthreading.Timer(0.2, os.kill, (os.getpid(), signal.SIGSTOP)).start()\nreturn 'stopping'"
+    host = make_host(answering("stopper", stop), answering("other", "return 'fine'"))
+    assert value(host, "stopper") == "stopping"
+    time.sleep(0.5)
+    large = {"tool_name": "terminal", "args": {"command": "x" * 3_000_000}}
+    assert host.call("other", "pre_tool_call", large, 10).outcomes == (Returned("fine"),)
+    assert host.starts == 2
+
+
+def test_a_call_that_never_began_is_not_blamed_on_its_hook(make_host: MakeHost) -> None:
+    stop = "import signal\nthreading.Timer(0.2, os.kill, (os.getpid(), signal.SIGSTOP)).start()\nreturn 'stopping'"
+    host = make_host(answering("stopper", stop), answering("other", "return 'fine'"))
+    for _ in range(QUARANTINE_AFTER):
+        assert value(host, "stopper") == "stopping"
+        time.sleep(0.5)
+        assert value(host, "other", timeout=-4.5) is NoVerdictKind.TIMED_OUT
+    assert value(host, "other") == "fine"
+
+
+def test_what_the_host_has_logged_is_bounded_outside(make_host: MakeHost) -> None:
+    lines: list[str] = []
+    code = "text = 'x' * 9000\nfor n in range(900): os.write(3, f'{{\"background\": [1, 2, \"{text}\"]}}\\n'.encode())"
+    host = make_host(answering("talker", code), log=lambda level, name, text: lines.append(text))
+    value(host, "talker")
+    assert 0 < len(lines) <= 3 * incarnation.LOGGED_PER_SECOND
+    assert {len(line) for line in lines} == {incarnation.MAX_LOGGED}
+
+
+def test_a_flood_of_questions_ends_the_host(make_host: MakeHost) -> None:
+    slow = ServiceTable({"config.load": lambda: time.sleep(1)})
+    question = '{"ask": 1, "service": "config.load", "arguments": {}}'
+    flood = answering("flood", f"os.write(3, ({question!r} + chr(10)).encode() * 400)\ntime.sleep(5)")
+    outcome = make_host(flood, services=slow).call("flood", "pre_tool_call", CALL, 10).outcomes[0]
+    assert isinstance(outcome, NoVerdict)
+    assert "questions at once" in outcome.detail
