@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -62,14 +62,20 @@ class Owned:
     profile_id: UUID
     line: host_line.HostLine
     valid_until: float
-    loaded: str = ""
+    number: int = -1
+    loaded: tuple[object, ...] = ()
     hosts: ProfileHosts | None = None
+    closed: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while hooks are loaded, which may take long: no other profile waits for it."""
 
     def close(self) -> None:
         """Let go of the host and its socket."""
         self.line.close()
-        if self.hosts is not None:
-            self.hosts.close()
+        with self.lock:
+            self.closed = True
+            if self.hosts is not None:
+                self.hosts.close()
 
 
 _owned: dict[UUID, Owned] = {}
@@ -117,20 +123,26 @@ def take(team_id: UUID, profile: str, profile_id: UUID) -> bool:
         owner, owned = me(), _owned.get(profile_id)
         if owned is not None and time.monotonic() < owned.valid_until - RENEW_SECONDS:
             return True
-        if not _lease(team_id, profile_id, owner):
-            if owned is not None:
-                log.warning("lost the lease of %s; its host is ended", profile)
-                _owned.pop(profile_id).close()
-            return False
-        until = time.monotonic() + LEASE.total_seconds()
-        if owned is not None:
-            owned.valid_until = until
+        if _lease(team_id, profile_id, owner):
+            _keep(team_id, profile, profile_id, owned)
             return True
-        line = host_line.HostLine(address_of(profile_id), lambda asked: answer(profile_id, asked))
-        _owned[profile_id] = Owned(team_id, profile, profile_id, line, until)
-        if len(_owned) == 1:
-            threading.Thread(target=_keep_leases, args=(owner,), daemon=True, name="host-leases").start()
-        return True
+        _owned.pop(profile_id, None)
+    if owned is not None:
+        log.warning("lost the lease of %s; its host is ended", profile)
+        owned.close()
+    return False
+
+
+def _keep(team_id: UUID, profile: str, profile_id: UUID, owned: Owned | None) -> None:
+    """Note that this process owns a host from now on, or still does; the lock is held."""
+    until = time.monotonic() + LEASE.total_seconds()
+    if owned is not None:
+        owned.valid_until = until
+        return
+    line = host_line.HostLine(address_of(profile_id), lambda asked: answer(profile_id, asked))
+    _owned[profile_id] = Owned(team_id, profile, profile_id, line, until)
+    if len(_owned) == 1:
+        threading.Thread(target=_keep_leases, args=(me(),), daemon=True, name="host-leases").start()
 
 
 def _lease(team_id: UUID, profile_id: UUID, owner: str) -> bool:
@@ -154,7 +166,8 @@ def _keep_leases(owner: str) -> None:
                 log.exception("the lease of %s could not be renewed", owned.profile)
                 if time.monotonic() > owned.valid_until:
                     with _lock:
-                        _owned.pop(owned.profile_id, owned).close()
+                        _owned.pop(owned.profile_id, None)
+                    owned.close()
     connection.close()
 
 
@@ -162,38 +175,46 @@ def answer(profile_id: UUID, asked: Mapping[str, Any]) -> Sequence[Outcome]:
     """Carry out a call in the host that this process owns, with the hooks that are approved now."""
     with _lock:
         owned = _owned.get(profile_id)
-        if owned is None:
-            return [NoVerdict(NoVerdictKind.NOT_RUNNABLE, "this process no longer owns the profile's host")]
-        hosts = _current(owned)
+    hosts = _current(owned) if owned is not None else None
+    if hosts is None:
+        return [NoVerdict(NoVerdictKind.NOT_RUNNABLE, "this process no longer owns the profile's host")]
     return hosts.call(asked["hook"], asked["event"], asked["payload"], asked["timeout"]).outcomes
 
 
-def _current(owned: Owned) -> ProfileHosts:
-    """The running host; a new one where the approved hooks changed since it was loaded."""
+def _current(owned: Owned) -> ProfileHosts | None:
+    """The running host; a new one where the approved hooks or their secrets changed since it was loaded."""
     rules = effective.of(Profile(pk=owned.profile_id, team_id=owned.team_id, name=owned.profile))
-    places = [place for place in rules.places if place.hook.kind in HOSTED_KINDS and place.silent is None]
-    wanted = ",".join(f"{place.hook.name}={place.hook.digest}" for place in places)
-    if owned.hosts is None or owned.loaded != wanted:
-        if owned.hosts is not None:
-            owned.hosts.close()
-        owned.hosts, owned.loaded = _load(owned, places), wanted
-        for report in owned.hosts.start():
-            if not report.loaded:
-                log.warning("%s of %s did not load: %s", report.name, owned.profile, report.error)
-    return owned.hosts
+    with owned.lock:
+        if owned.closed:
+            return None
+        if owned.hosts is None or owned.number < rules.number:
+            _load(owned, [p for p in rules.places if p.hook.kind in HOSTED_KINDS and p.silent is None])
+            owned.number = rules.number
+        return owned.hosts
 
 
-def _load(owned: Owned, places: Sequence[Place]) -> ProfileHosts:
+def _load(owned: Owned, places: Sequence[Place]) -> None:
+    """Start a host with these hooks, unless the one that runs has just them."""
     with scope.team(owned.team_id), transaction.atomic():
         subjects = [subject(owned.team_id, owned.profile_id, place) for place in places]
-    values = {name: value for one in subjects for name, value in one.secrets.items()}
-    return ProfileHosts(
-        owned.profile,
-        [one.hosted() for one in subjects],
-        sandboxes.require(),
-        secrets=values,
-        home=sandboxes.home(owned.profile_id),
+    wanted = tuple((one.name, one.digest, sorted(one.secrets.items())) for one in subjects)
+    if owned.hosts is not None and owned.loaded == wanted:
+        return
+    if owned.hosts is not None:
+        owned.hosts.close()
+    owned.loaded, owned.hosts = (
+        wanted,
+        ProfileHosts(
+            owned.profile,
+            [one.hosted() for one in subjects],
+            sandboxes.require(),
+            secrets={name: value for one in subjects for name, value in one.secrets.items()},
+            home=sandboxes.home(owned.profile_id),
+        ),
     )
+    for report in owned.hosts.start():
+        if not report.loaded:
+            log.warning("%s of %s did not load: %s", report.name, owned.profile, report.error)
 
 
 def subject(team_id: UUID, profile_id: UUID, place: Place) -> trials.Subject:

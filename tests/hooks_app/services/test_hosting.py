@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -18,8 +19,9 @@ from controlplane.actor import SYSTEM
 from controlplane.services import profiles
 from hooks_app.engine.verdict import NoVerdict, Returned
 from hooks_app.models import Hook, HostLease, Run
-from hooks_app.services import changes, hooks, hosting, manifests
-from tests.conftest import World
+from hooks_app.runners import host as runner
+from hooks_app.services import changes, hooks, hosting, manifests, secrets
+from tests.conftest import World, build_world
 from tests.hooks_app.governance import happened, place, report
 
 COUNTER = """
@@ -38,16 +40,20 @@ def register(ctx):
 @pytest.fixture
 def hosted(committed_world: World) -> Iterator[World]:
     """A hosted profile with a plugin that counts."""
-    world = committed_world
-    with scope.team(world.team.pk), transaction.atomic():
-        world.profile = profiles.change(profile=world.profile, actor=SYSTEM, values={"hosted": True})
-    approve(world, COUNTER)
-    place(world, "counter")
-    yield world
+    host(committed_world, COUNTER)
+    yield committed_world
     hosting.close_all()
 
 
-def approve(world: World, code: str) -> Hook:
+def host(world: World, code: str, **body: Any) -> None:
+    """Let the profile live here, with this plugin."""
+    with scope.team(world.team.pk), transaction.atomic():
+        world.profile = profiles.change(profile=world.profile, actor=SYSTEM, values={"hosted": True})
+    approve(world, code, **body)
+    place(world, "counter")
+
+
+def approve(world: World, code: str, **body: Any) -> Hook:
     """Register the plugin as Alice and consent as Bob."""
     files = manifests.files_from_json(
         [
@@ -56,7 +62,9 @@ def approve(world: World, code: str) -> Hook:
         ]
     )
     with scope.team(world.team.pk), transaction.atomic():
-        put = hooks.put(team=world.team, actor=world.alice.actor, name="counter", body={"kind": "plugin"}, files=files)
+        put = hooks.put(
+            team=world.team, actor=world.alice.actor, name="counter", body={"kind": "plugin", **body}, files=files
+        )
         assert put.change is not None
         change = changes.submit(change=put.change, actor=world.alice.actor)
         changes.decide(change=change, actor=world.bob.actor, approve=True, digest=change.digest)
@@ -156,3 +164,32 @@ def own_until_killed(world: World, ready: Any) -> None:
     call(world)
     ready.set()
     time.sleep(60)
+
+
+def test_a_hook_that_hangs_while_loading_keeps_nobody_else_waiting(
+    hosted: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "LOAD_SECONDS", 5.0)
+    rival = build_world()
+    hang = "import time\ntime.sleep(60)\ndef register(ctx):\n    ctx.register_hook('pre_llm_call', print)\n"
+    host(rival, hang)
+    assert call(hosted) == [{"context": "1 calls in process"}]
+    waiting = threading.Thread(target=lambda: (call(rival), connection.close()))
+    waiting.start()
+    time.sleep(1)
+    assert call(hosted) == [{"context": "2 calls in process"}]
+    assert waiting.is_alive()
+    waiting.join()
+
+
+def test_a_changed_secret_reaches_the_hook_and_another_one_leaves_its_state_alone(committed_world: World) -> None:
+    world = committed_world
+    code = COUNTER.replace("in process", "{os.environ['TOKEN']}").replace("seen = []", "import os\nseen = []")
+    host(world, code, environment=["TOKEN"])
+    answers = []
+    for name, value in (("TOKEN", "one"), ("OTHER", "x"), ("TOKEN", "two")):
+        with scope.team(world.team.pk), transaction.atomic():
+            secrets.put(profile=world.profile, actor=world.alice.actor, name=name, value=value)
+        answers += call(world)
+    hosting.close_all()
+    assert [answer["context"] for answer in answers] == ["1 calls one", "2 calls one", "1 calls two"]
