@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
 import configparser
+import gzip
 import io
+import lzma
 import stat
+import struct
 import tarfile
 import zipfile
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -22,6 +27,15 @@ CHUNK = 64 * 1024
 ENTRY_POINTS = "hermes_agent.plugins"
 COMPILED = (".so", ".pyd", ".dll", ".dylib", ".pyc")
 LEFT_OUT = frozenset({"__pycache__", ".git", ".DS_Store", ".mypy_cache", ".ruff_cache", ".pytest_cache"})
+
+BROKEN = (
+    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, ValueError,
+    ArithmeticError, LookupError, NotImplementedError, RuntimeError,
+)  # fmt: skip
+"""What the readers of archives raise for one that is damaged."""
+COMPRESSED: tuple[tuple[bytes, Callable[[IO[bytes]], IO[bytes]]], ...] = (
+    (b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\0", lzma.open),
+)  # fmt: skip
 
 
 class ArchiveRefused(Invalid):
@@ -90,15 +104,7 @@ def read_archive(data: bytes) -> Tree:
     try:
         entries = _zip(data, reader) if zipfile.is_zipfile(io.BytesIO(data)) else _tar(data, reader)
         files = {file.path: file for file in entries}
-    except (
-        tarfile.TarError,
-        zipfile.BadZipFile,
-        EOFError,
-        OSError,
-        ValueError,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
+    except BROKEN as error:
         raise ArchiveRefused(f"Neither a tar nor a zip archive that can be read: {error}") from None
     if not files:
         raise ArchiveRefused("The archive holds no files.")
@@ -146,8 +152,26 @@ def _zip(data: bytes, reader: _Unpacking) -> Iterator[SourceFile]:
                 yield SourceFile(path, reader.read(stream), bool(mode & 0o111))
 
 
+class _Bounded:
+    """What a tar archive is read from: it also bounds what the archive says about its entries, such as long names."""
+
+    def __init__(self, data: bytes, limit: int) -> None:
+        opened = next((opened for magic, opened in COMPRESSED if data.startswith(magic)), lambda stream: stream)
+        self._stream = opened(io.BytesIO(data))
+        self._limit = self._left = limit
+
+    def read(self, size: int) -> bytes:
+        """The next bytes of the unpacked archive."""
+        chunk = self._stream.read(size)
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise ArchiveRefused(f"The archive unpacks to more than {self._limit} bytes.")
+        return chunk
+
+
 def _tar(data: bytes, reader: _Unpacking) -> Iterator[SourceFile]:
-    with tarfile.open(fileobj=io.BytesIO(data), mode="r|*") as archive:
+    bounded = _Bounded(data, reader.limit + 4 * tarfile.BLOCKSIZE * MAX_ENTRIES)
+    with tarfile.open(fileobj=bounded, mode="r|") as archive:
         for entry in archive:
             path = reader.count(entry.name)
             if entry.issym() or entry.islnk():

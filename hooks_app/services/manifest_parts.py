@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 from hooks_app.engine import events as catalogue
@@ -80,6 +81,8 @@ def read_files(reading: Reading) -> list[dict[str, Any]]:
         if file.path.lower().endswith(COMPILED):
             problems.add(where, "is compiled code, which nobody can review", "hand in its source")
         seen.add(file.path)
+    for parent in sorted(seen & {str(one) for path in seen for one in PurePosixPath(path).parents}):
+        problems.add(f"files[{parent[:80]}]", "is both a file and a directory")
     if sum(len(file.content) for file in reading.files) > MAX_TOTAL_BYTES:
         problems.add("files", f"are larger than {MAX_TOTAL_BYTES} bytes together")
     return [file.as_entry() for file in sorted(reading.files, key=lambda file: file.path)]

@@ -6,6 +6,7 @@ import io
 import os
 import tarfile
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,33 @@ def zipped(**files: bytes) -> bytes:
         for name, content in files.items():
             archive.writestr(name, content)
     return buffer.getvalue()
+
+
+def bomb(kind: bytes) -> bytes:
+    """A small archive whose one entry has a name, or attributes, of half a gigabyte."""
+    entry = tarfile.TarInfo("x")
+    entry.type, entry.size = kind, 2**29
+    packed = zlib.compressobj(wbits=31)
+    parts = [packed.compress(entry.tobuf(format=tarfile.GNU_FORMAT))]
+    parts += [packed.compress(bytes(2**24)) for _ in range(32)]
+    return b"".join([*parts, packed.flush()])
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE], ids=["long name", "attributes"])
+def test_a_bomb_in_what_an_archive_says_about_an_entry_is_refused(kind: bytes) -> None:
+    with pytest.raises(ArchiveRefused, match="unpacks to more than"):
+        archives.read_archive(bomb(kind))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_archive_is_refused(method: int) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        archive.writestr("HOOK.yaml", b"events: []" * 50)
+    data = bytearray(buffer.getvalue())
+    data[50:65] = b"\xff" * 15
+    with pytest.raises(ArchiveRefused, match="can be read"):
+        archives.read_archive(bytes(data))
 
 
 def test_a_directory_around_everything_is_taken_off_and_modes_are_kept() -> None:

@@ -164,6 +164,12 @@ def test_a_plugin_that_hermes_would_never_load_is_refused() -> None:
     )
 
 
+def test_a_path_cannot_be_a_file_and_a_directory() -> None:
+    body, document, handler = gateway(b"events: [agent:start]\n")
+    more = (SourceFile("lib/a", b"1"), SourceFile("lib/a/b/c", b"2"))
+    assert refused(body, document, handler, *more)["files[lib/a]"].startswith("is both a file and a directory")
+
+
 def test_a_rule_is_stored_in_its_canonical_form() -> None:
     text = "events: [pre_tool_call]\nwhen: {tool: terminal}\nthen: {block: not here}\n"
     as_text = manifests.check(name="r", body={"kind": "rule", "rule": text})
