@@ -124,6 +124,15 @@ GATEWAY: dict[str, Setting] = {
 SECTIONS: dict[str, dict[str, Setting]] = {"agent": AGENT, "gateway": GATEWAY}
 
 
+def found_in(config: Values, setting: Setting) -> Any:
+    """What Hermes's `config.yaml` says about a setting; None where nothing, or where plugins are meant."""
+    value: Any = config if setting.hermes and setting.hermes[0] != "plugins" else None
+    for name in setting.hermes:
+        value = value.get(name) if isinstance(value, dict) else None
+    # YAML reads a bare `off` as false; Hermes takes it as the word.
+    return "off" if value is False and setting is AGENT["approvals_mode"] else value
+
+
 def _strictness(mode: Any) -> int:
     return {"manual": 0, "smart": 1, None: 1, "off": 2}[mode]
 

@@ -89,6 +89,32 @@ def put(
     return Settled(False, change, tuple(reasons))
 
 
+def take_over(
+    *, profile: Profile, actor: Actor, config: Mapping[str, Any], reason: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Draft the settings that a Hermes home's `config.yaml` has; which keys were taken, and which not and why."""
+    before = value(profile)
+    after, taken, refused = dict(before), {}, {}
+    for section, known in settings.SECTIONS.items():
+        for key, setting in known.items():
+            said = settings.found_in(config, setting)
+            if said is None:
+                continue
+            name = ".".join(setting.hermes)
+            if wrong := setting.check(said):
+                refused[name] = wrong
+            else:
+                after[section] = {**(after.get(section) or {}), key: said}
+                taken[name] = "change draft"
+    if before == after:
+        return dict.fromkeys(taken, "in force already"), refused
+    changes.propose(
+        team=profile.team, actor=actor, kind="profile", label=profile.name, target_id=profile.pk, after=after,
+        reason=reason,
+    )  # fmt: skip
+    return taken, refused
+
+
 def _checked(profile: Profile, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in canonical form, or everything that is wrong with them."""
     known = (*settings.SECTIONS, "approvals")

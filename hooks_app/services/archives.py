@@ -13,7 +13,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -27,6 +27,11 @@ CHUNK = 64 * 1024
 ENTRY_POINTS = "hermes_agent.plugins"
 COMPILED = (".so", ".pyd", ".dll", ".dylib", ".pyc")
 LEFT_OUT = frozenset({"__pycache__", ".git", ".DS_Store", ".mypy_cache", ".ruff_cache", ".pytest_cache"})
+NOT_OURS = LEFT_OUT | {
+    "hermes-agent", "node", "sessions", "logs", "memories", "skills", "cron", "pairing", "sandboxes", "checkpoints",
+    "audio_cache", "image_cache", "document_cache", "profiles",
+}  # fmt: skip
+"""What lies at the top of a Hermes home besides hooks: its own program, and what it remembers."""
 
 BROKEN = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, ValueError,
@@ -46,9 +51,10 @@ class ArchiveRefused(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Files below one root, by relative path."""
+    """Files below one root, by relative path, and what was left out with the reason."""
 
     files: dict[str, SourceFile]
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def get(self, path: str) -> SourceFile | None:
         """The file of this path."""
@@ -58,7 +64,9 @@ class Tree:
         """The files of a directory, by their path inside it."""
         prefix = directory.rstrip("/") + "/" if directory else ""
         inside = {path[len(prefix) :]: file for path, file in self.files.items() if path.startswith(prefix)}
-        return Tree({path: SourceFile(path, file.content, file.executable) for path, file in inside.items()})
+        left_out = {path[len(prefix) :]: why for path, why in self.left_out.items() if path.startswith(prefix)}
+        files = {path: SourceFile(path, file.content, file.executable) for path, file in inside.items()}
+        return Tree(files, left_out)
 
     def directories(self, within: str = "") -> list[str]:
         """The names of the directories directly below, in order."""
@@ -70,30 +78,33 @@ class Tree:
 
 
 def read_directory(root: Path, *, max_file: int = 2 * 2**20) -> Tree:
-    """The files of a directory; a link that leads out of it is refused, a file that is absurdly large left out."""
-    base, found, total = root.resolve(), {}, 0
+    """The files of a directory; a link that leads out of it is refused, what is absurdly large or no file left out."""
+    base, tree, total = root.resolve(), Tree({}), 0
     if not base.is_dir():
         raise ArchiveRefused(f"{root} is not a directory.")
-    for path in _walk(base):
+    for path in _walk(base, NOT_OURS):
         relative = path.relative_to(base).as_posix()
         if path.is_symlink() and not path.resolve().is_relative_to(base):
             raise ArchiveRefused(f"{relative} is a link that leads out of the directory.", field=relative)
-        if not path.is_file() or path.stat().st_size > max_file:
-            continue
-        content = path.read_bytes()
-        total += len(content)
-        if total > MAX_UNPACKED or len(found) >= MAX_ENTRIES:
+        if not path.is_file():
+            tree.left_out[relative] = "is not a file"
+        elif path.stat().st_size > max_file:
+            tree.left_out[relative] = f"is larger than {max_file} bytes"
+        else:
+            content = path.read_bytes()
+            total += len(content)
+            tree.files[relative] = SourceFile(relative, content, bool(path.stat().st_mode & 0o111))
+        if total > MAX_UNPACKED or len(tree.files) > MAX_ENTRIES:
             raise ArchiveRefused(f"More than {MAX_ENTRIES} files or {MAX_UNPACKED} bytes.")
-        found[relative] = SourceFile(relative, content, bool(path.stat().st_mode & 0o111))
-    return Tree(found)
+    return tree
 
 
-def _walk(base: Path) -> Iterator[Path]:
+def _walk(base: Path, passed_over: frozenset[str]) -> Iterator[Path]:
     for path in sorted(base.iterdir()):
-        if path.name in LEFT_OUT:
+        if path.name in passed_over:
             continue
         if path.is_dir() and not path.is_symlink():
-            yield from _walk(path)
+            yield from _walk(path, LEFT_OUT)
         else:
             yield path
 
@@ -108,7 +119,7 @@ def read_archive(data: bytes) -> Tree:
         raise ArchiveRefused(f"Neither a tar nor a zip archive that can be read: {error}") from None
     if not files:
         raise ArchiveRefused("The archive holds no files.")
-    return _without_wrapper(Tree(files))
+    return _without_wrapper(Tree(files, reader.left_out))
 
 
 class _Unpacking:
@@ -118,6 +129,7 @@ class _Unpacking:
         self.limit = min(MAX_UNPACKED, max(packed * MAX_RATIO, 2**20))
         self.entries = 0
         self.total = 0
+        self.left_out: dict[str, str] = {}
 
     def count(self, name: str) -> str:
         """The entry's path, if it is one that stays inside."""
@@ -176,6 +188,7 @@ def _tar(data: bytes, reader: _Unpacking) -> Iterator[SourceFile]:
             path = reader.count(entry.name)
             if entry.issym() or entry.islnk():
                 _check_link(path, entry.linkname, hard=entry.islnk())
+                reader.left_out[path] = "is a link: hand in the file itself"
                 continue
             if entry.isdir():
                 continue

@@ -63,9 +63,13 @@ class Home:
         for prefix in ("~/.hermes/", "$HERMES_HOME/", "${HERMES_HOME}/"):
             if word.startswith(prefix):
                 return self._named(word.removeprefix(prefix))
-        if "/.hermes/" in word:
-            return self._named(word.split("/.hermes/", 1)[1])
-        return None if word.startswith(("/", "~")) else self._named(word)
+        return None if word.startswith("~") else self._named(word) or self._ending(word)
+
+    def _ending(self, word: str) -> SourceFile | None:
+        """The file of an absolute path into a home that lay elsewhere: the longest end that is a file of this one."""
+        parts = PurePosixPath(word).parts
+        ends = ("/".join(parts[start:]) for start in range(1, len(parts) - 1))
+        return next((found for end in ends if (found := self._named(end))), None)
 
     def _named(self, path: str) -> SourceFile | None:
         found = self.tree.get(PurePosixPath(path).as_posix())

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Protocol
 
 from django.db import transaction
 
@@ -20,15 +20,32 @@ from controlplane.models import Profile, Role
 from controlplane.services import audit
 from hooks_app.engine.shell import script_path
 from hooks_app.models import Hook, ListKind
-from hooks_app.services import allowlists, change_kinds, changes, home_reading, hooks, profile_hooks, secrets
+from hooks_app.services import allowlists, changes, home_reading, hooks, profile_hooks, secrets
 from hooks_app.services.archives import Tree
 from hooks_app.services.home_reading import Home
 from hooks_app.services.manifest_parts import SourceFile
 
-SETTINGS_KIND = "gateway_settings"
-"""The kind of change that a part of the plane with messaging gateways registers."""
 REASON = "imported from a Hermes home"
-GATEWAY_KEYS = ("gateway", "platforms", "display", "approvals", "security")
+SETTING_KEYS = ("gateway", "platforms", "display", "approvals", "security")
+"""The parts of `config.yaml` whose loss the report mentions."""
+
+
+class Taker(Protocol):
+    """Proposes what `config.yaml` says about settings, as a draft."""
+
+    def __call__(
+        self, *, profile: Profile, actor: Actor, config: Mapping[str, Any], reason: str
+    ) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Which dotted keys were taken and what became of each, and which were not and why."""
+
+
+_takers: list[Taker] = []
+
+
+def offer(taker: Taker) -> None:
+    """Let a part of the plane take the settings of imported homes; an app does this once, when it is ready."""
+    if taker not in _takers:
+        _takers.append(taker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +107,9 @@ class _Import:
         self.senders()
         self.settings()
         self.variables()
+        left_out = {p: why for p, why in self.home.tree.left_out.items() if not p.startswith(("hooks/", "plugins/"))}
         self.report.warnings += self.home.warnings
+        self.report.warnings += [f"left out: {path} {why}" for path, why in left_out.items()]
 
     def skip(self, kind: str, name: str, why: str) -> None:
         self.report.skipped.append(Item(kind, name, why))
@@ -130,7 +149,10 @@ class _Import:
 
     def python_hooks(self, parent: str, kind: str, *manifests: str) -> None:
         for directory, below in self.home.directories(parent, *manifests):
-            self.put(kind, self.free_name(directory, kind), {"kind": kind}, below.as_files())
+            if below.left_out:
+                self.skip(kind, directory, "; ".join(f"{path} {why}" for path, why in below.left_out.items()))
+            else:
+                self.put(kind, self.free_name(directory, kind), {"kind": kind}, below.as_files())
 
     def free_name(self, wish: str, kind: str, command: str = "") -> str:
         """A name that no hook of another kind or another command has."""
@@ -185,17 +207,18 @@ class _Import:
             self.take(f"{kind} allowlist", name, "change draft")
 
     def settings(self) -> None:
-        """Hand gateway settings to the part of the plane that has gateways, where there is one."""
-        found = {key: self.home.config[key] for key in GATEWAY_KEYS if key in self.home.config}
-        for key, value in found.items():
-            if SETTINGS_KIND not in change_kinds.REGISTRY:
-                self.skip("setting", key, "no part of this plane takes gateway settings: set them on the agent")
-                continue
-            changes.propose(
-                team=self.profile.team, actor=self.actor, kind=SETTINGS_KIND, label=f"{self.profile.name}: {key}",
-                target_id=self.profile.pk, after={"profile": self.profile.name, key: value}, reason=REASON,
-            )  # fmt: skip
-            self.take("setting", key, "change draft")
+        """Hand settings to the parts of the plane that have them."""
+        known: set[str] = set()
+        for taker in _takers:
+            taken, refused = taker(profile=self.profile, actor=self.actor, config=self.home.config, reason=REASON)
+            for key, detail in taken.items():
+                self.take("setting", key, detail)
+            for key, why in refused.items():
+                self.skip("setting", key, why)
+            known |= {key.split(".")[0] for key in (*taken, *refused)}
+        for key in SETTING_KEYS:
+            if key in self.home.config and key not in known:
+                self.skip("setting", key, "has no counterpart in the plane: it stays with the agent")
 
     def variables(self) -> None:
         for name, value in self.home.variables.items():

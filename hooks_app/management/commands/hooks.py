@@ -214,7 +214,10 @@ class Command(BaseCommand):
         source: Path = options["source"]
         if not source.exists():
             raise CommandError(f"{source} does not exist.", returncode=USAGE)
-        tree = archives.read_directory(source) if source.is_dir() else archives.read_archive(source.read_bytes())
+        try:
+            tree = archives.read_directory(source) if source.is_dir() else archives.read_archive(source.read_bytes())
+        except OSError as error:
+            raise CommandError(f"Could not read {source}: {error}", returncode=USAGE) from None
         with transaction.atomic():
             report = imports.run(profile=self.profile, actor=self.person(options["username"]), tree=tree)
         self.say(printing.imported(report), report.as_dict())
@@ -231,14 +234,21 @@ class Command(BaseCommand):
             raise CommandError(f"{target} exists already.", returncode=USAGE)
         with transaction.atomic():
             rendering = renderings.render(self.profile)
-        for file in rendering.files:
-            path = target / file.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(file.content)
-            path.chmod(0o755 if file.executable else 0o600)
+        try:
+            _write(rendering, target)
+        except OSError as error:
+            raise CommandError(f"Could not write {target}: {error}", returncode=USAGE) from None
         lines = [f"Wrote {len(rendering.files)} files to {target}", *(f"  ℹ {note}" for note in rendering.notes)]
         self.say(lines, {"files": [file.path for file in rendering.files], "notes": rendering.notes})
         return False
+
+
+def _write(rendering: renderings.Rendering, target: Path) -> None:
+    for file in rendering.files:
+        path = target / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.content)
+        path.chmod(0o755 if file.executable else 0o600)
 
 
 def listens(version: HookVersion, event: str, tool: str | None) -> bool:

@@ -157,3 +157,8 @@ def test_a_wheel_with_compiled_code_is_refused() -> None:
     wheel = zipped(**{"calc_plugin/fast.so": b"\x7fELF", "calc-1.dist-info/entry_points.txt": points})
     with pytest.raises(ArchiveRefused, match=r"fast\.so.*Python files only"):
         archives.body_of(archives.read_archive(wheel))
+
+
+def test_a_link_inside_an_archive_is_left_out_and_said_to_be() -> None:
+    tree = archives.read_archive(tar((tarfile.TarInfo("a/HOOK.yaml"), b"1"), link("a/handler.py", "HOOK.yaml")))
+    assert (list(tree.files), tree.left_out) == (["HOOK.yaml"], {"handler.py": "is a link: hand in the file itself"})

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.lib.secrets import MASK
 from hooks_app.models import AllowlistEntry, Change, Hook, ProfileSecret, State
-from hooks_app.services import archives, imports
+from hooks_app.services import archives, change_kinds, imports
 from tests.conftest import World
 from tests.hooks_app.registry import acting
 
@@ -82,7 +82,7 @@ def test_the_report_says_what_was_skipped_and_why(world: World, home: Path) -> N
     assert "elsewhere.sh" in skipped["elsewhere"]
     assert "did you mean 'agent:start'" in skipped["broken"]
     assert "steers a loader" in skipped["LD_PRELOAD"]
-    assert "gateway" in skipped
+    assert "has no counterpart" in skipped["gateway"]
     assert any("did you mean 'pre_tool_call'" in warning for warning in report.warnings)
 
 
@@ -101,3 +101,41 @@ def test_importing_twice_registers_once(world: World, home: Path) -> None:
     with acting(world.alice):
         assert Hook.objects.for_team(world.team).count() == 3
         assert all(hook.versions.count() == 1 for hook in Hook.objects.for_team(world.team))
+
+
+def test_nothing_of_a_hook_is_lost_silently(world: World, home: Path) -> None:
+    (home / "plugins/guard/model.bin").write_bytes(bytes(3 * 2**20))
+    (home / "state.db").write_bytes(bytes(3 * 2**20))
+    report = run(world, home)
+    assert {item.name: item.detail for item in report.skipped}["guard"] == "model.bin is larger than 2097152 bytes"
+    assert "left out: state.db is larger than 2097152 bytes" in report.warnings
+
+
+def test_hermes_own_program_and_memory_are_passed_over(world: World, home: Path) -> None:
+    (home / "hermes-agent/venv/bin").mkdir(parents=True)
+    (home / "hermes-agent/venv/bin/python").symlink_to("/usr/bin/python3")
+    assert ("shell", "gate") in {(item.kind, item.name) for item in run(world, home).taken}
+
+
+@pytest.mark.parametrize("where", ["/opt/data", "/home/al/.hermes", "$HERMES_HOME"])
+def test_a_script_is_found_wherever_the_home_lay(world: World, home: Path, where: str) -> None:
+    config = home / "config.yaml"
+    config.write_text(config.read_text().replace("~/.hermes/agent-hooks", f"{where}/agent-hooks"))
+    assert ("shell", "gate") in {(item.kind, item.name) for item in run(world, home).taken}
+    with acting(world.alice):
+        assert Hook.objects.get(name="gate").versions.get().manifest["files"][0]["path"] == "gate.sh"
+
+
+def test_settings_become_one_draft_and_nothing_is_in_force(world: World, home: Path) -> None:
+    config = home / "config.yaml"
+    config.write_text(config.read_text() + "approvals: {mode: off, timeout: 2}\ndisplay: {busy_input_mode: queue}\n")
+    report = run(world, home)
+    taken = [item.name for item in report.taken if item.kind == "setting"]
+    assert taken == ["approvals.mode", "display.busy_input_mode"]
+    assert "whole number" in {item.name: item.detail for item in report.skipped}["approvals.timeout"]
+    with acting(world.alice):
+        change = Change.objects.for_team(world.team).get(kind="profile")
+        assert change_kinds.of(change).current(change).value == {"profile": "deploy-bot", "approvals": []}
+    assert (change.state, change.after["agent"], change.after["gateway"]) == (
+        State.DRAFT, {"approvals_mode": "off"}, {"busy_input_mode": "queue"},
+    )  # fmt: skip
