@@ -16,6 +16,10 @@ from django.utils.safestring import SafeString, mark_safe
 NONE = mark_safe('<span class="quiet">–</span>')
 MINUTE, HOUR, DAY = 60, 3600, 86400
 DIGEST_SHOWN = 12
+LOOKS_LATIN = frozenset("аеорсухіјѕԁһԛԝӏορν")
+"""A whole word of these reads as a Latin one."""
+LOOKS_ASCII = frozenset("\u2010\u2011\u2012\u2212\u2044\u2215\u2216\u29f5\u2024\u02cb\ua78c")
+"""Hyphens, slashes, dots and quotes that a terminal's font shows like those of a shell."""
 
 
 class Tone(StrEnum):
@@ -118,13 +122,13 @@ def visible(text: str, *, keep: str = "") -> SafeString:
 
 
 def _words(text: str) -> Iterable[tuple[str, bool]]:
-    """Runs of letters, each with whether it mixes ASCII letters with others; everything else one by one."""
+    """Runs of letters, each with whether it could be read as another word; everything else run by run too."""
     start = 0
     for end in range(1, len(text) + 1):
         if end == len(text) or text[end].isalpha() != text[start].isalpha():
             run = text[start:end]
             letters = {char.isascii() for char in run if char.isalpha()}
-            yield run, len(letters) == 2
+            yield run, len(letters) == 2 or LOOKS_LATIN.issuperset(run)
             start = end
 
 
@@ -134,6 +138,12 @@ def _marked(char: str, keep: str, mixed: bool) -> str:
     point, name = f"U+{ord(char):04X}", unicodedata.name(char, "control character")
     if unicodedata.category(char)[0] in "CZ":
         return format_html('<mark class="hidden-char" title="{}">{}</mark>', f"{point} {name}", point)
-    if mixed and not name.startswith("LATIN"):
+    if char in LOOKS_ASCII or _is_styled_ascii(char) or (mixed and not name.startswith("LATIN")):
         return format_html('<mark class="look-alike" title="{}">{}</mark>', f"{point} {name}", char)
     return format_html("{}", char)
+
+
+def _is_styled_ascii(char: str) -> bool:
+    """Whether it is an ASCII character in other clothes: full-width, mathematical, raised."""
+    plain = unicodedata.normalize("NFKC", char)
+    return len(plain) == 1 and plain.isascii()

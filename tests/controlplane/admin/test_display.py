@@ -62,6 +62,12 @@ def test_a_state_is_a_word_and_a_shape() -> None:
         ("a\u00a0b", "NO-BREAK SPACE"),
         ("p\u0430ypal", "CYRILLIC SMALL LETTER A"),
         ("\u03bfpen", "GREEK SMALL LETTER OMICRON"),
+        ("\u0441\u0440 -r", "CYRILLIC SMALL LETTER ES"),
+        ("\uff52\uff4d -rf", "FULLWIDTH LATIN SMALL LETTER R"),
+        ("rm \u2212rf", "MINUS SIGN"),
+        ("rm -rf \u2215etc", "DIVISION SLASH"),
+        ("ls\u037e rm", "GREEK QUESTION MARK"),
+        ("“so” – and… № 5", "“so” – and… № 5"),
     ],
 )
 def test_no_character_hides(text: str, shown: str) -> None:
