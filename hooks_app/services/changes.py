@@ -18,7 +18,7 @@ from controlplane.lib import canonical
 from controlplane.models import Membership, Role, Team, User
 from controlplane.services import audit, revisions
 from hooks_app.models import Change, ChangeDecision, OutsideReviewer, State
-from hooks_app.services import break_glass, change_kinds
+from hooks_app.services import break_glass, change_kinds, notifications
 
 
 class SelfReview(Forbidden):
@@ -95,6 +95,7 @@ def submit(*, change: Change, actor: Actor, reason: str = "", revision: int | No
         change.reason = reason or change.reason
         _move(change, State.SUBMITTED, submitted_at=timezone.now())
         _record("change.submitted", change, actor)
+        notifications.review_waits(change, what=change_kinds.of(change).describe(change))
     return change
 
 

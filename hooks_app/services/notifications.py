@@ -22,8 +22,9 @@ from controlplane.lib.redact import redact_text
 from controlplane.lib.secrets import Secret
 from controlplane.models import Membership, Role, Team
 from controlplane.services import audit
-from hooks_app.models import Approval, Notification, NotificationRoute
+from hooks_app.models import Approval, Change, Notification, NotificationRoute
 from hooks_app.models.approval import State
+from hooks_app.models.change import State as ChangeState
 from hooks_app.models.notification import Medium, NotificationState, Topic
 
 MOST_ATTEMPTS = 6
@@ -90,8 +91,8 @@ def tell(
             defaults={
                 "team_id": team_id,
                 "topic": topic,
-                "subject": redact_text(subject)[:300],
-                "text": redact_text(text)[:4000],
+                "subject": _shown(" ".join(redact_text(subject).split()))[:300],
+                "text": _shown(redact_text(text))[:4000],
                 "link": link[:500],
             },
         )
@@ -99,6 +100,11 @@ def tell(
             written += 1
             deliver_notification.delay_on_commit(team_id=str(team_id), notification_id=str(message.pk))
     return written
+
+
+def _shown(text: str) -> str:
+    """The text with every character that hides or reorders others written as its number, as the pages do."""
+    return "".join(char if char.isprintable() or char in "\n\t" else f"U+{ord(char):04X}" for char in text)
 
 
 def approval_waits(approval: Approval, *, roles: Iterable[str] | None = None, again: str = "") -> int:
@@ -120,6 +126,19 @@ def approval_waits(approval: Approval, *, roles: Iterable[str] | None = None, ag
         subject=subject,
         text=text,
         link=f"{settings.PUBLIC_URL}/admin/hooks_app/approval/{approval.pk}/",
+    )
+
+
+def review_waits(change: Change, *, what: str) -> int:
+    """Tell the reviewers that a change waits for them."""
+    return tell(
+        team_id=change.team_id,
+        topic=Topic.REVIEW,
+        about=f"change:{change.pk}:submitted",
+        roles=[Role.REVIEWER],
+        subject=f"Review needed: {what}",
+        text=f"{change.author.label} asks for a review: {what}\n{change.reason}".strip(),
+        link=f"{settings.PUBLIC_URL}/admin/hooks_app/change/{change.pk}/",
     )
 
 
@@ -155,7 +174,7 @@ def deliver(*, team_id: str, notification_id: str) -> str:
         if not claimed:
             return "not due"
         message = Notification.objects.for_team(team_id).select_related("route", "team").get(pk=notification_id)
-        over = message.topic == Topic.APPROVAL and not _still_waits(message)
+        over = not _still_waits(message)
         addresses = _addresses(message.route) if message.route.medium == Medium.EMAIL and not over else []
     problem = "" if over else _send(message, addresses)
     with transaction.atomic():
@@ -163,8 +182,11 @@ def deliver(*, team_id: str, notification_id: str) -> str:
 
 
 def _still_waits(message: Notification) -> bool:
-    approval_id = message.about.split(":")[1]
-    return Approval.objects.for_team(message.team_id).filter(pk=approval_id, state=State.PENDING).exists()
+    """Whether what it is about is still to be decided, where that is something to decide."""
+    if message.topic not in (Topic.APPROVAL, Topic.REVIEW):
+        return True
+    model, state = (Approval, State.PENDING) if message.topic == Topic.APPROVAL else (Change, ChangeState.SUBMITTED)
+    return model.objects.for_team(message.team_id).filter(pk=message.about.split(":")[1], state=state).exists()
 
 
 def _addresses(row: NotificationRoute) -> list[str]:

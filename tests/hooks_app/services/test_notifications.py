@@ -19,8 +19,9 @@ from controlplane.errors import Forbidden, Invalid
 from controlplane.lib import http
 from controlplane.lib.http import Client as HttpClient
 from hooks_app.models import Approval, Notification
-from hooks_app.services import approvals, notifications
+from hooks_app.services import approvals, changes, hooks, notifications
 from tests.conftest import World
+from tests.hooks_app.governance import BLOCK_RM
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2"
 
@@ -99,6 +100,33 @@ def test_chat_and_mail_without_secrets(world: World, chat: str) -> None:
     assert "<!channel>" not in told["text"]
     assert "/approval/" in told["text"]
     assert send_due(world) == []
+
+
+def test_a_command_of_many_lines_reaches_a_mailbox(world: World) -> None:
+    world.bob.user.email = "bob@acme.example"
+    world.bob.user.save(update_fields=["email"])
+    route(world, "approver", "email")
+    request(world, "cat <<EOF\r\nBcc: eve@evil.example\nEOF\nrm -rf \u202ebuild\u200b")
+    assert send_due(world) == ["sent"]
+    [message] = mail.outbox
+    assert message.subject.endswith("wants to run cat <<EOF Bcc: eve@evil.example EOF rm -rf U+202EbuildU+200B")
+    assert message.recipients() == ["bob@acme.example"]
+    assert "\u202e" not in message.body
+
+
+def test_reviewers_are_told_while_a_change_waits(world: World, chat: str) -> None:
+    route(world, "reviewer", "chat", chat, topics=("review",))
+    actor = world.alice.actor
+    with scope.enter(actor.scope()), transaction.atomic():
+        bodies = {name: {"kind": "rule", "rule": BLOCK_RM} for name in ("kept", "gone")}
+        made = [hooks.put(team=world.team, actor=actor, name=name, body=body) for name, body in bodies.items()]
+        waiting = [changes.submit(change=put.change, actor=actor, reason="deleting hurts") for put in made]
+        changes.withdraw(change=waiting[1], actor=actor)
+    assert send_due(world) == ["sent", "sent"]
+    [told] = Chat.received
+    assert "Review needed: add the rule hook kept" in told["text"]
+    assert "deleting hurts" in told["text"]
+    assert f"/admin/hooks_app/change/{waiting[0].pk}/" in told["text"]
 
 
 def test_only_the_role_and_topic_are_told(world: World, chat: str) -> None:
