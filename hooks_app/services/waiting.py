@@ -1,7 +1,7 @@
 """Waiting without holding a database connection: one listening connection per process wakes whoever waits.
 
-A notification only says "look again". When the listener is lost, waiters look again by themselves every few seconds,
-so an answer may come late but never gets lost.
+A notification only says "look again". While the listener is lost or hangs, waiters look again by themselves every few
+seconds, so an answer may come late but never gets lost.
 """
 
 from __future__ import annotations
@@ -52,6 +52,12 @@ class Listener:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self.listening = False
+        self.heard = 0.0
+
+    @property
+    def alive(self) -> bool:
+        """Whether it listens, and Postgres has answered it lately."""
+        return self.listening and time.monotonic() - self.heard < 3 * RECHECK_SECONDS
 
     def attach(self, channel: str, key: str) -> Bell:
         """A bell that rings whenever the channel speaks of the key."""
@@ -97,7 +103,7 @@ class Listener:
                 with psycopg.connect(**_parameters(), autocommit=True) as listening:
                     for channel in CHANNELS:
                         listening.execute(f"LISTEN {channel}")
-                    self.listening, pause = True, 0.1
+                    self.listening, self.heard, pause = True, time.monotonic(), 0.1
                     self.ring_all()
                     self._listen(listening)
             except psycopg.Error as error:
@@ -110,8 +116,10 @@ class Listener:
     def _listen(self, listening: psycopg.Connection) -> None:
         while True:
             for note in listening.notifies(timeout=RECHECK_SECONDS):
+                self.heard = time.monotonic()
                 self.ring(note.channel, note.payload)
             self._look_again(listening)
+            self.heard = time.monotonic()
 
     def _look_again(self, listening: psycopg.Connection) -> None:
         """Ask once for everybody whether a notification got lost."""
@@ -149,6 +157,14 @@ def until(channel: str, key: str, seconds: float, look: Callable[[], tuple[T, fl
                 return found
             if not connection.in_atomic_block:
                 connection.close()
-            bell.wait(min(left, holds, left if LISTENER.listening else RECHECK_SECONDS))
+            _rest(bell, min(left, holds))
     finally:
         LISTENER.detach(channel, key, bell)
+
+
+def _rest(bell: Bell, seconds: float) -> None:
+    """Wait until the bell rings or the seconds are over; while nobody would ring it, only for a moment."""
+    ends = time.monotonic() + seconds
+    while (left := ends - time.monotonic()) > 0:
+        if bell.wait(min(left, RECHECK_SECONDS)) or not LISTENER.alive:
+            return

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from django.db import connection, transaction
 
 from controlplane import scope
@@ -141,6 +142,33 @@ def test_waiters_are_told_at_once_and_the_truth(committed_world: World) -> None:
     for pk, (state, choice, _) in told.items():
         assert (state, choice) == (rows[pk].state, rows[pk].choice)
     assert all(row.state in ("approved", "denied") for row in rows.values())
+
+
+def test_a_listener_that_cannot_come_back_costs_a_moment(
+    committed_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approval = create(committed_world)
+    connection.close()
+
+    def wait() -> tuple[str, float]:
+        try:
+            began = time.monotonic()
+            return wait_for(approval, 50).state, time.monotonic() - began
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        told = pool.submit(wait)
+        while not waiting.LISTENER.alive:
+            time.sleep(0.01)
+        monkeypatch.setattr(waiting, "_parameters", lambda: {"host": "/nowhere"})
+        _kill_listeners()
+        while waiting.LISTENER.alive:
+            time.sleep(0.01)
+        assert answer(approval, committed_world.bob.actor, "once") == "won"
+        state, seconds = told.result(timeout=60)
+    assert state == "approved"
+    assert seconds < 30
 
 
 def _kill_listeners() -> None:
