@@ -144,6 +144,15 @@ def replay(*, delivery: Delivery, actor: Actor) -> Delivery:
     return delivery
 
 
+def send_again(*, hook: Hook, event_id: UUID) -> int:
+    """Send a hook's finished messages about an event again, inside the caller's transaction; how many."""
+    rows = Delivery.objects.for_team(hook.team_id).filter(endpoint__hook=hook, event_id=event_id).exclude(body="")
+    told = list(rows.select_related("endpoint__hook"))
+    for delivery in told:
+        _check_endpoint(delivery.endpoint)
+    return _restart([delivery.pk for delivery in told], spread=0.0)
+
+
 def window(*, endpoint: Endpoint, since: datetime, until: datetime, states: Iterable[str]) -> list[UUID]:
     """The messages of a span of time that would be sent again, oldest first."""
     wanted = set(states)

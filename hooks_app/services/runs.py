@@ -234,6 +234,8 @@ def _replay(run: Run) -> Run:
     number = earlier.aggregate(last=Max("replay"))["last"] + 1
     fresh = prepare(event, run.hook.active_version, number)
     fresh.save(force_insert=True)
+    # The new run hands nothing over that was handed over before: a message keeps its id, however often it is sent.
+    deliveries.send_again(hook=run.hook, event_id=run.event_id)
     Run.objects.for_team(run.team_id).filter(pk=run.pk, state=RunState.DEAD).update(state=RunState.FAILED)
     start(run.team_id, [run.event_id])
     return fresh

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from controlplane import scope
 from controlplane.actor import SYSTEM
+from controlplane.errors import Conflict
 from controlplane.models import Ability
 from controlplane.services import profiles
 from hooks_app.engine.verdict import NoVerdict, NoVerdictKind, Outcome, Returned
@@ -191,6 +192,22 @@ def test_an_event_for_a_webhook_is_handed_to_its_deliveries_once(observed: World
         runs.by_webhook(effective.of(event.profile), place, event)
         delivery = Delivery.objects.for_team(observed.team).get()
     assert (delivery.event, delivery.event_id, delivery.state) == ("post_tool_call", event.pk, "pending")
+
+
+def test_a_replayed_run_sends_a_webhook_its_message_again(observed: World) -> None:
+    (row,) = work(observed, take(observed, "a"))
+    with scope.team(observed.team.pk), transaction.atomic():
+        sent = Delivery.objects.for_team(observed.team)
+        sent.update(state="dead", reason="nobody there")
+        runs.replay(run=row, actor=observed.alice.actor)
+        delivery = sent.get()
+        assert (delivery.state, delivery.replays) == ("pending", 1)
+        endpoint = delivery.endpoint
+        sent.update(state="dead")
+        endpoint.disabled_at, endpoint.disabled_reason = timezone.now(), "gone"
+        endpoint.save(update_fields=["disabled_at", "disabled_reason"])
+        with pytest.raises(Conflict, match="endpoint is disabled"):
+            runs.replay(run=row, actor=observed.alice.actor)
 
 
 def test_a_reported_event_reaches_the_shell_hook_of_a_hosted_profile(world: World) -> None:
