@@ -124,9 +124,8 @@ def of_profile(team_id: UUID, name: str, *, than: int | None = None) -> Effectiv
         team = _read_team(team_id)
     profile_id = team.profiles.get(name)
     if profile_id is None:
-        raise UnknownProfile(
-            f"The team has no profile {name!r}. {did_you_mean(name, team.profiles)}".strip(), field="profile"
-        )
+        hint = did_you_mean(name, team.profiles)
+        raise UnknownProfile(f"The team has no profile {name!r}; {hint}".removesuffix("; "), field="profile")
     found = team.effective.get(profile_id)
     if found is None:
         found = team.effective[profile_id] = _read(team_id, profile_id, name, team.number)

@@ -148,10 +148,11 @@ def _grants(rules: Effective, conclusion: Conclusion) -> list[Step]:
         return []
     now, wanted = timezone.now(), conclusion.wanted
     entries = rules.allowed_commands(now)
+    listed = approval.allowed_by(wanted.command, wanted.keys, entries)
     steps = []
     for entry in entries:
-        fits = approval.allowed_by(wanted.command, wanted.keys, [entry]) is not None
-        decided = conclusion.because.startswith("allowlist:") and entry in conclusion.because
+        decided = entry == listed or (listed == ", ".join(wanted.keys) and entry in wanted.keys)
+        fits = decided or approval.allowed_by(wanted.command, wanted.keys, [entry]) is not None
         steps.append(Step("allowlist", entry, "profile", fits, decided, "covers it" if fits else "does not cover it"))
     for terms in rules.grants:
         refusal = approval.refusal(terms, wanted, now)
