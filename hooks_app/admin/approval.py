@@ -265,7 +265,7 @@ def marks(rows: Iterable[Approval]) -> str:
 def mark(row: Approval) -> str:
     """The same for one request."""
     over = row.state == State.PENDING and row.deadline <= timezone.now()
-    return f"{row.state}-{getattr(row, 'given', None) or row.answers.count()}-{int(over)}"
+    return f"{row.state}-{getattr(row, 'given', None) or row.answers.count()}-{len(row.deciders)}-{int(over)}"
 
 
 def card(row: Approval, actor: Actor) -> Card:
@@ -284,7 +284,7 @@ def option(row: Approval, choice: str) -> Option:
     says = {
         "once": f"Allow this command once on {name}.",
         "session": f"Allow exactly this command on {name} for the rest of the session, at most a day.",
-        "always": f"Allow exactly this command on {name}, without asking again,",
+        "always": f"Allow exactly this command on {name}, without asking again,{'' if row.needed == 1 else ' for 30 days.'}",
         "deny": f"Deny it: {name} is told no, with your note.",
     }
     return Option(choice, KEYS[Choice(choice)], labels[choice], says[choice])
@@ -296,7 +296,7 @@ def why_not(row: Approval, actor: Actor) -> str:
         return "decided"
     if row.deadline <= timezone.now():
         return "Its time is up: that means no."
-    if row.requester_user_id == actor.user_id:
+    if approvals.is_own(row, actor):
         return "It is asked on your behalf, so somebody else has to answer."
     if not approvals.may_decide(row, actor):
         return f"It needs the role {' or '.join(row.deciders)}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -15,13 +15,13 @@ from controlplane import scope
 from controlplane.actor import SYSTEM, Actor
 from controlplane.errors import Conflict, Forbidden, Invalid, NotFound, PlaneError
 from controlplane.lib import canonical
-from controlplane.models import Ability, Profile, Role
+from controlplane.models import Ability, Profile, Role, User
 from controlplane.services import audit
 from hooks_app.engine import approval as meaning
 from hooks_app.engine.rule_problems import did_you_mean
 from hooks_app.models import Approval, ApprovalAnswer
 from hooks_app.models.approval import Choice, Risk, State
-from hooks_app.services import approval_policies, effective, grants, notifications, waiting
+from hooks_app.services import approval_policies, effective, grants, notifications, switches, waiting
 
 if TYPE_CHECKING:
     from hooks_app.services.decisions import Row
@@ -50,6 +50,12 @@ class AlreadyDecided(Conflict):
             f"This request was {state}{who} at {when:%Y-%m-%d %H:%M:%S} UTC.",
             state=state, decided_by=approval.decided_by, decided_at=when.isoformat(), choice=approval.choice,
         )  # fmt: skip
+
+
+class Stopped(Conflict):
+    """A switch blocks everything: release it before anything is allowed, or deny."""
+
+    code = "switched_off"
 
 
 class UnknownChoice(Invalid):
@@ -93,7 +99,7 @@ class Request:
 def create(*, profile: Profile, actor: Actor, request: Request) -> Approval:
     """Ask people; a retry under the same id finds the first request."""
     _check(request)
-    mark = canonical.sha256([str(profile.pk), request.command, request.description, list(request.pattern_keys)])
+    mark = canonical.sha256([str(profile.pk), asdict(request)])
     with scope.writing(profile.team_id):
         known = Approval.objects.for_team(profile.team_id).filter(profile=profile, key=request.key).first()
         if known is None:
@@ -138,6 +144,8 @@ def create_for(row: Row) -> Approval:
 
 
 def _check(request: Request) -> None:
+    if not request.command.strip():
+        raise Invalid("Say what is to be run.", field="command")
     if not request.pattern_keys or not all(key.strip() for key in request.pattern_keys):
         raise Invalid("Name at least one key: grants are given by key.", field="pattern_keys")
     if request.risk not in Risk.values:
@@ -207,7 +215,7 @@ def decide(
         if pattern:
             grants.check_pattern(approval, choice, pattern)
         if until is not None:
-            grants.check_until(until)
+            grants.check_until(approval, until)
         note = note.strip()[:2000]
         _answer(approval, actor, choice, note)
         if choice == Choice.DENY:
@@ -240,7 +248,7 @@ def _answer(approval: Approval, actor: Actor, choice: str, note: str) -> None:
 def _check_answer(approval: Approval, actor: Actor, choice: str) -> None:
     if actor.user_id is None:
         raise Forbidden("This needs a person: a token that nobody made, or the plane itself, cannot decide.")
-    if approval.requester_user_id == actor.user_id:
+    if is_own(approval, actor):
         raise SelfApproval
     if not may_decide(approval, actor):
         raise Forbidden(f"This request needs the role {' or '.join(approval.deciders)} in the team.")
@@ -251,14 +259,27 @@ def _check_answer(approval: Approval, actor: Actor, choice: str) -> None:
         raise AlreadyDecided(approval)
     if approval.answers.filter(user_id=actor.user_id).exists():
         raise Conflict("You answered this request already; it waits for somebody else.")
+    if choice != Choice.DENY and (switch := switches.blocking(approval.profile)):
+        raise Stopped(f"Everything is blocked until {switch.expires_at:%Y-%m-%d %H:%M:%S} UTC: “{switch.message}” "
+                      "Release that switch before anything is allowed, or deny.")  # fmt: skip
 
 
 def may_decide(approval: Approval, actor: Actor) -> bool:
     """Whether the actor is somebody who may answer: by role, and never whoever asks."""
-    if actor.user_id is None or actor.user_id == approval.requester_user_id or not actor.can(Ability.APPROVE):
+    if actor.user_id is None or is_own(approval, actor) or not actor.can(Ability.APPROVE):
         return False
     held = actor.roles_in(approval.team_id)
     return any(role in held for role in approval.deciders)
+
+
+def is_own(approval: Approval, actor: Actor) -> bool:
+    """Whether the request is the actor's own: asked on their behalf, or by an agent that they drive."""
+    if actor.user_id == approval.requester_user_id:
+        return True
+    if not approval.driver:
+        return False
+    names = User.objects.filter(pk=actor.user_id).values_list("username", "email")
+    return any(approval.driver.casefold() == name.casefold() for row in names for name in row if name)
 
 
 @transaction.atomic
@@ -280,7 +301,7 @@ def cancel(*, approval: Approval, actor: Actor, reason: str = "") -> Approval:
         own = actor.user_id is not None and actor.user_id == approval.requester_user_id
         if not own and approval.requester != actor.label[:300]:
             actor.require(approval.team_id, Role.OWNER)
-        if approval.state != State.PENDING:
+        if approval.state != State.PENDING or approval.deadline <= timezone.now():
             raise AlreadyDecided(approval)
         _settle(approval, State.CANCELLED, actor, note=reason.strip()[:2000])
     return approval

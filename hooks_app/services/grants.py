@@ -66,8 +66,10 @@ def check_pattern(approval: Approval, choice: str, pattern: str) -> None:
         raise Invalid("This pattern would allow every command.", field="pattern")
 
 
-def check_until(until: datetime) -> None:
-    """Refuse an end that is past or too far away."""
+def check_until(approval: Approval, until: datetime) -> None:
+    """Refuse an end that is past or too far away, or that not all who decide have chosen."""
+    if approval.needed > 1:
+        raise Invalid(f"Where several people decide, a grant lasts {ALWAYS_LASTS.days} days.", field="until")
     if not timezone.now() < until <= timezone.now() + LONGEST:
         raise Invalid(f"A grant ends between now and {LONGEST.days} days from now.", field="until")
 

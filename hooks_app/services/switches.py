@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from controlplane import scope
@@ -55,6 +56,12 @@ def end(*, switch: Switch, actor: Actor) -> Switch:
             raise Conflict("This switch has ended already.")
         _end(switch, actor)
     return switch
+
+
+def blocking(profile: Profile) -> Switch | None:
+    """The switch that blocks everything of this profile now, if one does."""
+    rows = Switch.objects.for_team(profile.team_id).pulled().filter(kind=SwitchKind.BLOCK)
+    return rows.filter(Q(profile=None) | Q(profile=profile)).first()
 
 
 def _may(actor: Actor, team_id: UUID) -> None:

@@ -79,6 +79,27 @@ def test_the_requester_cannot_decide(world: World, agent: Client) -> None:
     assert agent.get(f"/api/v1/approvals/{id}").json()["state"] == "pending"
 
 
+def test_whoever_drives_the_agent_cannot_decide(world: World, agent: Client, bob: Client) -> None:
+    world.bob.user.email = "Bob@acme.example"
+    world.bob.user.save(update_fields=["email"])
+    for driver in (world.bob.user.username, "bob@ACME.example"):
+        id = request(agent, driver=driver).json()["id"]
+        assert decide(bob, id, "once").json()["error"]["code"] == "self_approval"
+    assert decide(bob, request(agent, driver="telegram:77").json()["id"], "once").status_code == 200
+
+
+def test_nothing_is_allowed_while_a_switch_blocks(world: World, agent: Client, bob: Client) -> None:
+    ids = [request(agent).json()["id"] for _ in range(2)]
+    body = {"kind": "block", "message": "Incident 7.", "seconds": 600, "profile": "deploy-bot"}
+    switch = bob.post("/api/v1/switches", body, content_type="application/json").json()["id"]
+    refused = decide(bob, ids[0], "once")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "switched_off")
+    assert "Incident 7." in refused.json()["error"]["message"]
+    assert decide(bob, ids[0], "deny").status_code == 200
+    assert bob.delete(f"/api/v1/switches/{switch}").status_code == 200
+    assert decide(bob, ids[1], "once").status_code == 200
+
+
 def test_who_may_decide(world: World, agent: Client) -> None:
     id = request(agent).json()["id"]
     assert decide(world.dana.api(Ability.APPROVE), id, "once").status_code == 403
@@ -110,7 +131,9 @@ def test_a_retry_finds_the_same_request(world: World, agent: Client) -> None:
     key = uuid4().hex
     first = request(agent, id=key).json()
     assert request(agent, id=key).json()["id"] == first["id"]
-    assert request(agent, id=key, command="other").status_code == 422
+    for other in ({"command": "other"}, {"session_key": "s-2"}, {"choices": ["once", "deny"]}, {"risk": "low"}):
+        response = request(agent, id=key, **other)
+        assert (response.status_code, response.json()["error"]["code"]) == (422, "id_reused")
 
 
 def test_always_leaves_a_grant_for_exactly_this(world: World, agent: Client, bob: Client) -> None:
@@ -192,7 +215,9 @@ def test_n_of_m_the_narrowest_counts(world: World, agent: Client, bob: Client) -
     assert decide(bob, id, "always").json()["state"] == "pending"
     assert decide(bob, id, "always").status_code == 409
     assert decide(carol, id, "once").json()["choice"] == "once"
+    far = (timezone.now() + timedelta(days=300)).isoformat()
     other = request(agent).json()["id"]
+    assert decide(bob, other, "always", until=far).json()["error"]["field"] == "until"
     decide(bob, other, "once")
     assert decide(carol, other, "deny", note="no").json()["state"] == "denied"
 
@@ -227,6 +252,8 @@ def test_expiry_is_told_as_such(world: World, agent: Client, bob: Client) -> Non
     assert made.deadline - made.created_at == timedelta(seconds=1)
     told = agent.get(f"/api/v1/approvals/{id}?wait=10").json()
     assert (told["state"], told["hermes_choice"]) == ("expired", "timeout")
+    late = agent.post(f"/api/v1/approvals/{id}/cancel", {}, content_type="application/json")
+    assert late.json()["error"]["details"]["state"] == "expired"
     assert decide(bob, id, "once").json()["error"]["details"]["state"] == "expired"
     with scope.team(world.team.pk), transaction.atomic():
         [event] = Event.objects.for_team(world.team).filter(event="post_approval_response")
@@ -249,6 +276,7 @@ def test_secrets_are_masked_for_people(world: World, agent: Client) -> None:
         {"choices": ["once"]},
         {"seconds": 0},
         {"command": "x" * 20_001},
+        {"command": " "},
         {"x": 1},
     ],
 )
