@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from controlplane.api.base import StrictSerializer, TeamView
 from controlplane.errors import NotFound
 from controlplane.models import Ability, Profile
-from hooks_app.models import Decision
+from hooks_app.models import Decision, Event
 from hooks_app.services import effective, explain, team_hooks
 from hooks_app.services.decisions import Question
 
@@ -93,6 +93,19 @@ class ExplainDecision(TeamView):
         if row is None:
             raise NotFound
         return self.answer(explain.explain_decision(row))
+
+
+class ExplainEvent(TeamView):
+    """A recorded event, explained."""
+
+    serializer_class = ExplanationOut
+
+    def get(self, request: Request, id: UUID) -> Response:
+        """Explain a recorded event with today's configuration."""
+        row = self.of_team(Event.objects.select_related("profile", "team")).filter(pk=id).first()
+        if row is None:
+            raise NotFound
+        return self.answer(explain.explain_event(row))
 
 
 class TeamPlaceOut(serializers.Serializer[Any]):

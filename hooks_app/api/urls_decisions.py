@@ -23,6 +23,7 @@ urlpatterns = [
     path("team-hooks", explain.TeamHooks.as_view()),
     path("events", events.entry),
     path("events/<uuid:id>", events.OneEvent.as_view()),
+    path("events/<uuid:id>/explain", explain.ExplainEvent.as_view()),
     path("runs", events.Runs.as_view()),
     path("runs/replay", events.ReplayWindow.as_view()),
     path("runs/<uuid:id>/replay", events.ReplayRun.as_view()),

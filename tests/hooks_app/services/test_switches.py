@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.db import DatabaseError, transaction
@@ -12,8 +13,11 @@ from django.utils import timezone
 from controlplane import scope
 from controlplane.errors import Conflict, Forbidden, Invalid
 from controlplane.models import Ability, AuditEntry
-from hooks_app.models import Hook, Switch
+from hooks_app.engine.approval import Wanted
+from hooks_app.models import Event, Hook, Switch
 from hooks_app.services import changes, explain, revocations, switches, team_hooks
+from hooks_app.services.conclusions import Conclusion
+from hooks_app.services.effective import Effective
 from tests.conftest import Persona, World
 from tests.hooks_app import governance
 from tests.hooks_app.governance import ASK_DANGER, BLOCK_RM, HARDLINE, ask
@@ -132,6 +136,32 @@ def test_explain_a_recorded_decision_today(world: World, agent: Client) -> None:
     found = reader.get(f"/api/v1/decisions/{given['decision']}/explain").json()
     assert found["given"]["outcome"] == "allow"
     assert found["answer"]["outcome"] == "block"
+
+
+def test_explain_a_recorded_event_today(world: World) -> None:
+    governance.report(world.alice.api(Ability.REPORT), governance.happened("pre_tool_call"))
+    governance.rule(world, "ask", ASK_DANGER)
+    governance.place(world, "ask")
+    with scope.team(world.team.pk), transaction.atomic():
+        event = Event.objects.for_team(world.team).get()
+    found = world.dana.api(Ability.READ).get(f"/api/v1/events/{event.pk}/explain").json()
+    assert (found["answer"]["outcome"], governance.names(found["steps"]), found["given"]) == ("allow", ["ask"], None)
+    assert world.charlie.api().get(f"/api/v1/events/{event.pk}/explain").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("entries", "deciding"),
+    [
+        (["rm -rf", "rm -rf build"], ["rm -rf build"]),
+        (["recursive delete", "delete in root path", "delete"], ["recursive delete", "delete in root path"]),
+        (["recursive delete"], []),
+    ],
+)
+def test_explain_marks_the_entries_that_decided(entries: list[str], deciding: list[str]) -> None:
+    wanted = Wanted("rm -rf build", ("recursive delete", "delete in root path"), "terminal")
+    rules = Effective(uuid4(), uuid4(), "deploy-bot", 1, allowlist=tuple((entry, None) for entry in entries))
+    steps = explain._grants(rules, Conclusion("allow", wanted=wanted))
+    assert [step.name for step in steps if step.decided] == deciding
 
 
 def test_explain_grants_and_revoked_hooks(world: World, agent: Client) -> None:
