@@ -178,6 +178,24 @@ def test_what_is_decided_elsewhere_changes_under_ones_eyes(chrome: Chrome, gover
     assert not chrome.driver.find_elements(By.CSS_SELECTOR, "[data-choice=once]")
 
 
+def test_whoever_is_logged_out_is_told_so_and_decides_nothing(chrome: Chrome, governed: World) -> None:  # noqa: F811
+    request = request_for(governed, "rm -rf /srv/build")
+    find = chrome.driver.find_element
+    chrome.log_in(governed.bob.user)
+    chrome.open("admin:hooks_app_approval_changelist")
+    waited(chrome, lambda: find(By.CSS_SELECTOR, "[data-live-state]").text == "Live")
+    chrome.log_out()
+    waited(chrome, lambda: "You are logged out" in find(By.CSS_SELECTOR, "[data-live-state]").text)
+    find(By.TAG_NAME, "body").send_keys("a")
+    waited(chrome, lambda: "You are logged out" in find(By.CSS_SELECTOR, "[data-preview-place]").text)
+    assert not find(By.CSS_SELECTOR, "form.confirm .primary").is_enabled(), "nothing is granted that was not previewed"
+    find(By.TAG_NAME, "body").send_keys("o")
+    chrome.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    waited(chrome, lambda: "Nothing is known to be decided" in find(By.CSS_SELECTOR, ".problem").text)
+    with registry.acting(governed.bob):
+        assert Approval.objects.get(pk=request.pk).state == "pending"
+
+
 def test_a_grant_is_previewed_before_it_is_given(chrome: Chrome, governed: World) -> None:  # noqa: F811
     request = request_for(governed, "rm -rf /srv/build")
     chrome.log_in(governed.bob.user)

@@ -22,6 +22,14 @@ function step(by) {
   select(all[Math.min(all.length - 1, Math.max(0, at < 0 ? 0 : at + by))], true);
 }
 
+// Asking the server; a login page is not an answer
+
+async function ask(address, options) {
+  const answer = await fetch(address, options).catch(() => { throw new Error("The plane did not answer."); });
+  if (answer.redirected) throw new Error("You are logged out: reload the page and log in.");
+  return answer;
+}
+
 // Deciding
 
 function closeForm(card) {
@@ -38,10 +46,14 @@ async function preview(form) {
   const query = new URLSearchParams({ choice: form.elements.choice.value, pattern });
   button.disabled = true;
   place.textContent = "Looking at the last 30 days…";
-  const answer = await fetch(`${form.dataset.preview}?${query}`);
-  place.innerHTML = await answer.text();
-  button.disabled = !answer.ok;
-  if (answer.ok && document.activeElement.tagName !== "INPUT") button.focus();
+  try {
+    const answer = await ask(`${form.dataset.preview}?${query}`);
+    place.innerHTML = await answer.text();
+    button.disabled = !answer.ok;
+  } catch (problem) {
+    place.textContent = `${problem.message} Choose again to look again.`;
+  }
+  if (!button.disabled && document.activeElement.tagName !== "INPUT") button.focus();
 }
 
 function choose(card, choice) {
@@ -53,13 +65,13 @@ function choose(card, choice) {
   for (const each of card.querySelectorAll("[data-choice]")) each.setAttribute("aria-pressed", String(each === button));
   form.hidden = false;
   form.elements.choice.value = choice;
-  form.elements.days.hidden = choice !== "always";
+  if (form.elements.days) form.elements.days.hidden = choice !== "always";
   if (form.elements.pattern) form.elements.pattern.parentElement.hidden = !grants;
   form.querySelector("[data-says]").textContent = button.dataset.says;
   form.querySelector("[data-preview-place]").textContent = "";
   form.querySelector(".problem").hidden = true;
   const confirm = form.querySelector(".button.primary");
-  confirm.textContent = button.textContent.trim().replace(/^\w\s+/, "").replace("…", "");
+  confirm.textContent = button.textContent.trim().replace(/^\w\s+/, "").replace("…", " then");
   confirm.disabled = false;
   if (grants) preview(form); else confirm.focus();
 }
@@ -70,16 +82,17 @@ async function send(form) {
   button.disabled = true;
   const problem = form.querySelector(".problem");
   try {
-    const answer = await fetch(form.action, { method: "POST", body: new FormData(form), headers: { Accept: "application/json" } });
-    const said = await answer.json();
+    const answer = await ask(form.action, { method: "POST", body: new FormData(form), headers: { Accept: "application/json" } });
+    const unread = answer.status === 403 ? "This page is too old to answer from: reload it." : "The plane could not answer.";
+    const said = await answer.json().catch(() => { throw new Error(unread); });
     problem.hidden = answer.ok;
     problem.textContent = said.message;
-  } catch {
+  } catch (reason) {
     problem.hidden = false;
-    problem.textContent = "The plane did not answer. Nothing is known to be decided: try again.";
+    problem.textContent = `${reason.message} Nothing is known to be decided: try again.`;
   }
   button.disabled = false;
-  await look();
+  await refresh();
 }
 
 // Live
@@ -113,8 +126,8 @@ function merge(html) {
 async function look() {
   const address = new URL(box.dataset.inbox, location.href);
   address.searchParams.set("mark", box.dataset.mark);
-  const answer = await fetch(address);
-  if (!answer.ok) throw new Error(answer.status);
+  const answer = await ask(address);
+  if (!answer.ok) throw new Error("The plane could not answer.");
   if (answer.status === 200) {
     const news = await answer.json();
     merge(news.html);
@@ -123,15 +136,19 @@ async function look() {
   }
 }
 
-async function live() {
+async function refresh() {
   try {
     await look();
     stateLine.textContent = "Live";
     stateLine.classList.remove("lost");
-  } catch {
-    stateLine.textContent = "Connection lost: what you see may be old";
+  } catch (problem) {
+    stateLine.textContent = `${problem.message} What you see may be old.`;
     stateLine.classList.add("lost");
   }
+}
+
+async function live() {
+  await refresh();
   setTimeout(live, document.hidden ? HIDDEN_EVERY : EVERY);
 }
 
