@@ -43,9 +43,16 @@ def spans(text: str, keys: Iterable[str]) -> Sequence[tuple[int, int]]:
     except TextTooLarge:
         return []
     joined: list[tuple[int, int]] = []
-    for start, end in (span for span in found if span[0] < span[1]):
+    for start, end in ((start, _word_end(plain, end)) for start, end in found if start < end):
         if joined and start <= joined[-1][1]:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
             joined.append((start, end))
     return joined
+
+
+def _word_end(text: str, end: int) -> int:
+    """Where the word ends that a sign ends in: `rm -r` is found, `rm -rf` is what was written."""
+    while 0 < end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
+        end += 1
+    return end

@@ -11,6 +11,10 @@ def test_the_dangerous_part_is_marked_and_the_rest_is_not() -> None:
     assert '<mark class="danger-part">' in shown and shown.startswith("cd /srv ")
 
 
+def test_a_mark_ends_with_its_word() -> None:
+    assert '<mark class="danger-part">rm -rf</mark> data' in marking.command("rm -rf data", ["recursive delete"])
+
+
 def test_markup_in_a_command_is_text() -> None:
     assert "<script>" not in marking.command("rm -rf / <script>alert(1)</script>", ["delete in root path"])
 
