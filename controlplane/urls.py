@@ -27,5 +27,6 @@ urlpatterns = [
         ),
     ),
 ]
+handler400 = "controlplane.api.errors.bad_request"
 handler404 = "controlplane.api.errors.not_found"
 handler500 = "controlplane.api.errors.server_error"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import QuerySet
@@ -62,14 +62,14 @@ class CheckpointOut(Serializer):
 
 
 def moment(text: str, field: str) -> datetime:
-    """A time given in a parameter."""
+    """A time given in a parameter, in UTC."""
     try:
         value = parse_datetime(text.replace(" ", "+"))
-    except ValueError:
-        value = None
-    if value is None or value.tzinfo is None:
-        raise Invalid("Use a time with its zone, such as 2026-01-31T09:00:00Z.", field=field)
-    return value
+        if value is not None and value.tzinfo is not None:
+            return value.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise Invalid("Use a time with its zone, such as 2026-01-31T09:00:00Z.", field=field)
 
 
 class AuditView(TeamView):

@@ -6,7 +6,7 @@ import logging
 import sys
 from typing import Any
 
-from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.exceptions import DisallowedHost, PermissionDenied, RequestDataTooBig
 from django.db import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -99,6 +99,15 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
         message = "The form's security token is missing or old: reload the page and send it again."
         return response(403, "csrf_failed", message)
     return render(request, "403_csrf.html", {"reason": reason}, status=403)
+
+
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """A request that Django itself refuses, such as one for a host name that is not ours."""
+    strange_host = isinstance(exception, DisallowedHost)
+    if request.path.startswith("/api/"):
+        message = "This host name is not in ALLOWED_HOSTS." if strange_host else "The request cannot be read."
+        return response(400, "malformed", message)
+    return render(request, "400.html", {"strange_host": strange_host}, status=400)
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from rest_framework.exceptions import ValidationError
-from rest_framework.pagination import CursorPagination
+from uuid import UUID
+
+from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
 
 
@@ -22,3 +24,13 @@ class Newest(CursorPagination):
         if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= self.max_page_size:
             raise ValidationError({"page_size": f"Use a whole number from 1 to {self.max_page_size}."})
         return int(text)
+
+    def decode_cursor(self, request: Request) -> Cursor | None:
+        """The place that an earlier page named; anything else is refused before the database sees it."""
+        cursor = super().decode_cursor(request)
+        if cursor is not None and cursor.position is not None:
+            try:
+                UUID(cursor.position)
+            except ValueError:
+                raise NotFound(self.invalid_cursor_message) from None
+        return cursor

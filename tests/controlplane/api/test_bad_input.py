@@ -97,12 +97,19 @@ def test_absurd_page_sizes(world: World, size: str) -> None:
     assert response.json()["error"]["field"] == "page_size"
 
 
-@pytest.mark.parametrize("cursor", ["x", "%00", "bz0xMDAwMDAwMDAw", "é" * 50])
+@pytest.mark.parametrize("cursor", ["x", "%00", "bz0xMDAwMDAwMDAw", "cD1nYXJiYWdl", "cD0=", "é" * 50])
 def test_broken_cursors(world: World, cursor: str) -> None:
-    assert world.alice.api().get("/api/v1/profiles", {"cursor": cursor}).status_code in {200, 404}
+    for rows in ("profiles", "audit", "teams"):
+        assert world.alice.api().get(f"/api/v1/{rows}", {"cursor": cursor}).status_code in {200, 404}
 
 
-@pytest.mark.parametrize("value", ["yesterday", "2026-13-01T00:00:00Z", "2026-01-01", "", "9" * 400])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("yesterday", "2026-13-01T00:00:00Z", "2026-01-01", "", "9" * 400),
+        *("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"),
+    ],
+)
 def test_broken_times(world: World, value: str) -> None:
     response = world.dana.api().get("/api/v1/audit", {"since": value})
     assert response.status_code == 400
@@ -119,6 +126,14 @@ def test_unknown_addresses_speak_json(world: World) -> None:
     response = world.alice.api().get("/api/v1/nothing")
     assert response.status_code == 404
     assert response.json()["error"]["code"] == "not_found"
+
+
+def test_a_strange_host_name_is_told_so(world: World) -> None:
+    response = world.alice.api().get("/api/v1/me", headers={"Host": "evil.example"})
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "malformed")
+    page = Client().get("/admin/", headers={"Host": "evil.example"})
+    assert page.status_code == 400
+    assert b"ALLOWED_HOSTS" in page.content
 
 
 @pytest.mark.parametrize("header", ["Bearer", "Bearer ", "Bearer nonsense", "Bearer cad_\x00", "Basic eA=="])
