@@ -22,7 +22,8 @@ class Allowed(BasePermission):
             self.message = "This token is bound to a profile and cannot be used here."
             return False
         default = Ability.READ if request.method in SAFE_METHODS else Ability.WRITE
-        needed = getattr(view, "abilities", {}).get(request.method, default)
+        method = "GET" if request.method == "HEAD" else request.method
+        needed = getattr(view, "abilities", {}).get(method, default)
         if not actor.can(needed):
             self.message = f"This token does not have the ability {needed}."
             return False

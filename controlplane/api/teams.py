@@ -68,7 +68,7 @@ class Teams(TeamView):
             return self.answer(teams.create(actor=self.actor, owner=owner, **values), status=201)
 
         if self.actor.is_operator:
-            return self.once(Team(pk=audit.PLANE), create)
+            return self.once(Team(pk=self.actor.team_id or audit.PLANE), create)
         return create()
 
 

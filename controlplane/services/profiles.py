@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from controlplane import scope
 from controlplane.actor import Actor
-from controlplane.errors import Conflict, Invalid
+from controlplane.errors import Conflict, Forbidden, Invalid
 from controlplane.models import Profile, Role, Team
 from controlplane.services import audit, revisions
 from controlplane.services.validation import check_fields
@@ -20,6 +20,8 @@ from controlplane.services.validation import check_fields
 def create(*, team: Team, actor: Actor, name: str, description: str = "", hosted: bool = False) -> Profile:
     """Add a profile to a team."""
     actor.require(team.pk, Role.OWNER, Role.AUTHOR)
+    if actor.profile_id:
+        raise Forbidden("This token is bound to a profile and cannot add another.")
     profile = Profile(team=team, name=name, description=description, hosted=hosted)
     check_fields(profile)
     with scope.writing(team.pk):

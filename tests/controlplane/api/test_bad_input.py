@@ -151,6 +151,20 @@ def test_a_token_does_only_what_it_was_given(world: World) -> None:
     assert "write" in response.json()["error"]["message"]
 
 
+def test_head_needs_what_get_needs(world: World) -> None:
+    client = world.alice.api("read")
+    for method in ("GET", "HEAD"):
+        assert client.generic(method, "/api/v1/audit").status_code == 403
+        assert client.generic(method, "/api/v1/profiles").status_code == 200
+
+
+def test_an_operators_token_opens_a_team_once(world: World, operator: Persona) -> None:
+    client, body = Persona(operator.user, world.team).api(), {"slug": f"{world.team.slug}-2", "name": "Second"}
+    answers = [post(client, "/api/v1/teams", body, **{"Idempotency-Key": "once"}) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [201, 201]
+    assert answers[0].json() == answers[1].json()
+
+
 def test_a_token_never_does_more_than_the_person_who_made_it(world: World) -> None:
     assert post(world.dana.api(), "/api/v1/profiles", {"name": "x"}).status_code == 403
 

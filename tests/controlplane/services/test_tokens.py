@@ -86,7 +86,7 @@ def test_a_profile_bound_token_sees_its_profile_only(world: World) -> None:
     with scope.team(world.team.pk):
         profiles.create(team=world.team, actor=SYSTEM, name="other")
         issued = tokens.create(
-            team=world.team, actor=world.alice.actor, name="agent", abilities=["read"], profile=world.profile
+            team=world.team, actor=world.alice.actor, name="agent", abilities=["read", "write"], profile=world.profile
         )
     client = world.alice.api()
     client.defaults["HTTP_AUTHORIZATION"] = f"Bearer {issued.secret}"
@@ -95,6 +95,8 @@ def test_a_profile_bound_token_sees_its_profile_only(world: World) -> None:
     assert names == ["deploy-bot"]
     assert client.get("/api/v1/profiles/other").status_code == 404
     assert client.get("/api/v1/members").status_code == 403
+    more = client.post("/api/v1/profiles", {"name": "more"}, content_type="application/json")
+    assert (more.status_code, more.json()["error"]["code"]) == (403, "forbidden")
 
 
 def test_another_process_notices_a_revocation_within_a_second(committed_world: World) -> None:
