@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from celery import Celery, Task
-from celery.signals import setup_logging, worker_process_init, worker_ready
+from celery.signals import setup_logging, worker_init, worker_process_init, worker_ready
 from kombu import Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
@@ -110,6 +110,14 @@ app.conf.update(
 app.autodiscover_tasks(["controlplane", "hooks_app", "gateway_app"])
 for related in ("tasks_events", "tasks_approvals", "tasks_deliveries"):
     app.autodiscover_tasks(["hooks_app"], related_name=related)
+
+
+@worker_init.connect
+def refuse_an_unsafe_start(**_: Any) -> None:
+    """A worker reads every team's rows, so it starts only as somebody whom row-level security binds."""
+    from controlplane import checks
+
+    checks.require_safe_start()
 
 
 @worker_process_init.connect

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 from cryptography.fernet import Fernet, MultiFernet
@@ -12,12 +13,14 @@ from django.db import DatabaseError, connection
 
 from controlplane.lib.signing import SigningError, SigningKey
 
+# What a role may become counts like what it is: the owner's policy also holds for members of the owner.
 ROLE = """
-SELECT rolsuper, rolbypassrls,
+SELECT bool_or(rolsuper), bool_or(rolbypassrls),
        EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-               WHERE c.relowner = r.oid AND n.nspname = 'public')
-FROM pg_roles r WHERE rolname = current_user
+               WHERE n.nspname = 'public' AND pg_has_role(c.relowner, 'MEMBER'))
+FROM pg_roles WHERE pg_has_role(oid, 'MEMBER')
 """
+UNBOUND = ("is a superuser", "may bypass row-level security", "owns tables")
 
 
 @register(Tags.security)
@@ -97,21 +100,36 @@ def sandbox_is_on(**_: Any) -> list[CheckMessage]:
 @register(Tags.database)
 def runtime_role_is_bound(databases: Any = None, **_: Any) -> list[CheckMessage]:
     """Row-level security binds the runtime role only if it is an ordinary one."""
-    if settings.AS_OWNER or not databases:
-        return []
+    return [] if settings.AS_OWNER or not databases else _role_is_bound()
+
+
+def _role_is_bound() -> list[CheckMessage]:
     try:
         with connection.cursor() as cursor:
             cursor.execute(ROLE)
-            superuser, bypasses, owns = cursor.fetchone()
+            wrong = cursor.fetchone()
     except DatabaseError as error:
-        return [Error(f"The database cannot be reached: {error}", hint="Check DATABASE_URL.", id="caduceus.E010")]
-    reasons = {"is a superuser": superuser, "may bypass row-level security": bypasses, "owns tables": owns}
+        words = " ".join(str(error).split())
+        return [Error(f"The database cannot be reached: {words}", hint="Check DATABASE_URL.", id="caduceus.E010")]
     return [
         Error(
-            f"The runtime database role {why}, so that tenants would not be kept apart.",
+            f"The runtime database role {why}, itself or by membership: tenants would not be kept apart.",
             hint="Point DATABASE_URL to an ordinary role and DATABASE_OWNER_URL to the tables' owner.",
             id="caduceus.E011",
         )
-        for why, wrong in reasons.items()
-        if wrong
+        for why, is_wrong in zip(UNBOUND, wrong, strict=True)
+        if is_wrong
     ]
+
+
+def require_safe_start() -> None:
+    """End this process with one line where production must not run as it is configured."""
+    if settings.ENVIRONMENT != "production":
+        return
+    try:
+        wrong = [*secrets_are_set(), *_role_is_bound()]
+    finally:
+        connection.close()
+        connection.close_pool()  # a worker forks next, and a pool must not cross a fork
+    if wrong:
+        sys.exit(f"caduceus: {wrong[0].msg} {wrong[0].hint} ({wrong[0].id})")

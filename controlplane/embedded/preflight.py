@@ -81,6 +81,8 @@ def external_services(variables: Mapping[str, str]) -> None:
             raise Refusal("DATABASE_URL is set without DATABASE_OWNER_URL, which migrations need: set both or none.")
         for name in ("DATABASE_URL", "DATABASE_OWNER_URL"):
             reach_database(name, value_of(variables, name))
+        if variables.get("CADUCEUS_ENV", "production") == "production":
+            runtime_role(*(value_of(variables, name) for name in ("DATABASE_URL", "DATABASE_OWNER_URL")))
     elif given(variables, "DATABASE_OWNER_URL"):
         raise Refusal("DATABASE_OWNER_URL is set without DATABASE_URL, which everything else uses: set both or none.")
     if not embeds_valkey(variables):
@@ -109,6 +111,23 @@ def reach_database(name: str, url: str) -> None:
     except psycopg.Error as error:
         words = " ".join(str(error).split())
         raise Refusal(f"{name} does not let us into a database ({words[:300]}): start it or mend {name}.") from None
+
+
+def runtime_role(runtime_url: str, owner_url: str) -> None:
+    """Row-level security will bind the runtime role, also where the tables are not made yet."""
+    import psycopg
+
+    from controlplane import checks
+
+    with psycopg.connect(owner_url) as owner, psycopg.connect(runtime_url) as runtime:
+        who, name = runtime.info.user, owner.info.user
+        superuser, bypasses, owns = runtime.execute(checks.ROLE).fetchone() or (True, True, True)
+        acts_as_owner = runtime.execute("SELECT pg_has_role(%s::name, 'MEMBER')", [name]).fetchone() == (True,)
+    if superuser or bypasses or owns or acts_as_owner:
+        raise Refusal(
+            f"DATABASE_URL logs in as {who}, whom row-level security does not bind: use an ordinary role "
+            f"that is no superuser, has no BYPASSRLS and is neither {name} nor a member of it."
+        )
 
 
 def reach_broker(url: str) -> None:

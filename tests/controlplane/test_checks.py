@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
 from controlplane import checks
+from controlplane.embedded.environment import database_url
+from controlplane.embedded.throwaway import Throwaway
 from controlplane.lib.addresses import AddressPolicy
 from controlplane.lib.buckets import rate
 from controlplane.lib.environment import Environment
@@ -55,6 +58,31 @@ def test_a_role_that_row_level_security_does_not_bind_is_refused(
     monkeypatch.setattr(checks, "ROLE", f"SELECT {values}")
     assert ids(checks.runtime_role_is_bound(databases=["default"])) == {"caduceus.E011"}
     assert connection.in_atomic_block
+
+
+def test_a_member_of_the_owner_is_refused(services: Throwaway) -> None:
+    with psycopg.connect(database_url(services.instance, "postgres", "postgres")) as somebody:
+        somebody.execute("CREATE ROLE bound NOLOGIN")
+        somebody.execute("CREATE ROLE deputy NOLOGIN NOINHERIT BYPASSRLS")
+        somebody.execute("CREATE ROLE sneaky NOLOGIN NOINHERIT IN ROLE deputy")
+        for role, unbound in (("bound", False), ("deputy", True), ("sneaky", True)):
+            somebody.execute(f"SET LOCAL ROLE {role}")
+            assert any(somebody.execute(checks.ROLE).fetchone() or ()) == unbound
+            somebody.execute("RESET ROLE")
+        somebody.rollback()
+
+
+def test_production_does_not_start_as_a_role_that_nothing_binds(
+    committed: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "ROLE", "SELECT false, true, false")
+    checks.require_safe_start()
+    settings.ENVIRONMENT = "production"
+    with pytest.raises(SystemExit, match=r"may bypass row-level security.*caduceus\.E011"):
+        checks.require_safe_start()
+    monkeypatch.undo()
+    settings.ENVIRONMENT = "production"
+    checks.require_safe_start()
 
 
 @pytest.mark.parametrize(

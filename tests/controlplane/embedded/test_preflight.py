@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from controlplane.embedded import preflight
+from controlplane.embedded import environment, preflight
 from controlplane.embedded.paths import Instance
 from controlplane.embedded.refusal import Refusal
+from controlplane.embedded.throwaway import Throwaway
 
 
 def test_port_in_use() -> None:
@@ -82,6 +83,18 @@ def test_external_services(variables: dict[str, str], line: str) -> None:
     with pytest.raises(Refusal, match=line) as refused:
         preflight.external_services(variables)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("role", ["postgres", "caduceus_owner"])
+def test_a_runtime_role_that_nothing_binds(services: Throwaway, role: str) -> None:
+    owner = environment.database_url(services.instance, "caduceus_owner")
+    variables = {"DATABASE_URL": environment.database_url(services.instance, role), "DATABASE_OWNER_URL": owner}
+    with pytest.raises(Refusal, match=f"logs in as {role}, whom row-level security does not bind"):
+        preflight.external_services(variables)
+    preflight.external_services({**variables, "CADUCEUS_ENV": "development"})
+    preflight.external_services(
+        {**variables, "DATABASE_URL": environment.database_url(services.instance, "caduceus_app")}
+    )
 
 
 def test_nothing_external_is_fine() -> None:
