@@ -6,7 +6,7 @@ Each runs with the owner's rights, so each is as narrow as its one question.
 BEFORE_SCOPE = """
 CREATE FUNCTION caduceus_memberships(wanted bigint)
 RETURNS TABLE (team_id uuid, slug text, name text, roles text[])
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     SELECT t.id, t.slug, t.name, m.roles::text[]
     FROM controlplane_membership m JOIN controlplane_team t ON t.id = m.team_id
     WHERE m.user_id = wanted AND t.archived_at IS NULL
@@ -17,7 +17,7 @@ RETURNS TABLE (
     id uuid, team_id uuid, name text, abilities text[], profile_id uuid, expires_at timestamptz,
     user_id bigint, user_active boolean, is_operator boolean, roles text[]
 )
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     SELECT k.id, k.team_id, k.name, k.abilities::text[], k.profile_id, k.expires_at,
            k.created_by_id, coalesce(u.is_active, true), coalesce(u.is_superuser, false),
            coalesce(m.roles::text[], '{}')
@@ -30,13 +30,13 @@ $$;
 
 CREATE FUNCTION caduceus_teams()
 RETURNS TABLE (team_id uuid)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     SELECT id FROM controlplane_team
 $$;
 
 CREATE FUNCTION caduceus_tokens_used(ids uuid[], moments timestamptz[])
 RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     UPDATE controlplane_token k SET last_used_at = greatest(k.last_used_at, u.moment)
     FROM unnest(ids, moments) AS u (id, moment) WHERE k.id = u.id
 $$;
@@ -55,7 +55,7 @@ CREATE FUNCTION caduceus_audit_append(
     p_target_kind text, p_target_id text, p_target_label text,
     p_request_id text, p_details jsonb, p_digest bytea
 ) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     link record;
 BEGIN
@@ -75,7 +75,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION caduceus_audit_prune(p_team uuid, p_seq bigint) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     removed bigint;
 BEGIN
@@ -106,7 +106,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 CREATE FUNCTION caduceus_raise_commit_base(p_base bigint) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
     EXECUTE format('ALTER DATABASE %I SET caduceus.commit_base = %L', current_database(), p_base::text);
 END $$;
@@ -134,7 +134,7 @@ CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON controlplane_auditentry
     FOR EACH STATEMENT EXECUTE FUNCTION caduceus_refuse_change();
 
 CREATE FUNCTION caduceus_begin_chain() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
     INSERT INTO controlplane_audithead (team_id, seq, hash) VALUES (NEW.id, 0, decode(repeat('00', 32), 'hex'));
     RETURN NULL;

@@ -3,7 +3,7 @@
 AGENTS = """
 CREATE FUNCTION caduceus_enrolment(wanted bytea)
 RETURNS TABLE (id uuid, team_id uuid)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     SELECT e.id, e.team_id FROM gateway_app_enrolment e
     JOIN controlplane_team t ON t.id = e.team_id AND t.archived_at IS NULL
     JOIN controlplane_profile p ON p.id = e.profile_id AND p.archived_at IS NULL
@@ -12,7 +12,7 @@ $$;
 
 CREATE FUNCTION caduceus_agents_heard(tokens uuid[], moments timestamptz[])
 RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     UPDATE gateway_app_agent a SET last_heard_at = greatest(a.last_heard_at, h.moment)
     FROM unnest(tokens, moments) AS h (token, moment)
     WHERE a.token_id = h.token OR a.next_token_id = h.token

@@ -78,7 +78,7 @@ CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON hooks_app_approvalanswer
     FOR EACH ROW EXECUTE FUNCTION caduceus_refuse_change();
 
 CREATE FUNCTION caduceus_no_longer_pending(wanted uuid[]) RETURNS TABLE (id uuid)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     SELECT a.id FROM hooks_app_approval a WHERE a.id = ANY (wanted) AND a.state <> 'pending'
 $$;
 """

@@ -4,7 +4,7 @@ COUNT = """
 -- A sequence, because it does not roll back: a number never stands for two configurations.
 CREATE SEQUENCE caduceus_configuration_numbers START 2;
 CREATE FUNCTION caduceus_configuration_begins() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
     INSERT INTO hooks_app_configuration (team_id, number) VALUES (NEW.id, 1) ON CONFLICT DO NOTHING;
     RETURN NULL;
@@ -14,7 +14,7 @@ CREATE TRIGGER configuration_begins AFTER INSERT ON controlplane_team
 INSERT INTO hooks_app_configuration (team_id, number) SELECT id, 1 FROM controlplane_team;
 
 CREATE FUNCTION caduceus_configuration_changed() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     team uuid := CASE TG_OP WHEN 'DELETE' THEN OLD.team_id ELSE NEW.team_id END;
 BEGIN

@@ -6,7 +6,7 @@ CREATE FUNCTION caduceus_decide(
     p_event text, p_tool text, p_session text, p_payload jsonb, p_outcome text, p_hook text, p_rule text,
     p_answer jsonb, p_observed text, p_actor text, p_approval uuid, p_digest bytea,
     OUT status text, OUT answer jsonb, OUT fingerprint bytea
-) LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     writing text := coalesce(current_setting('caduceus.write_team', true), '');
 BEGIN
@@ -32,7 +32,7 @@ END $$;
 
 CREATE FUNCTION caduceus_decided(
     p_team uuid, p_profile uuid, p_key text, OUT answer jsonb, OUT fingerprint bytea
-) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = public AS $$
+) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     writing text := coalesce(current_setting('caduceus.write_team', true), '');
 BEGIN

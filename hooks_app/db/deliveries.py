@@ -49,7 +49,7 @@ RETURNS TABLE (
     timeout integer, version integer, secret text, former_secret text, concurrency integer, failures integer,
     claimed_at double precision
 )
-LANGUAGE sql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     WITH RECURSIVE waiting (endpoint) AS (
         (SELECT d.endpoint_id FROM hooks_app_delivery d WHERE d.state = 'pending' ORDER BY d.endpoint_id LIMIT 1)
         UNION ALL
@@ -103,7 +103,7 @@ $$;
 SETTLE = """
 CREATE FUNCTION caduceus_deliveries_settle(p_worker uuid, p_results jsonb, p_trip_after integer, p_lasting interval)
 RETURNS TABLE (settled integer, disable_team uuid, disable_endpoint uuid, gone boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     accepted uuid[];
     hurt uuid[];
@@ -187,7 +187,7 @@ END $$;
 # What a killed worker left behind. It may have been received: the receiver knows the message id.
 REAP = """
 CREATE FUNCTION caduceus_deliveries_reap(p_attempts integer, p_delay double precision) RETURNS integer
-LANGUAGE sql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     WITH lost AS (
         SELECT d.id FROM hooks_app_delivery d
         WHERE d.state = 'sending' AND d.claimed_until < statement_timestamp() LIMIT 1000 FOR UPDATE SKIP LOCKED
@@ -205,7 +205,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = public AS $$
 $$;
 
 CREATE FUNCTION caduceus_deliveries_give_up() RETURNS integer
-LANGUAGE sql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     WITH closed AS MATERIALIZED (
         SELECT e.id, CASE
             WHEN e.disabled_at IS NOT NULL THEN 'The endpoint is disabled: ' || e.disabled_reason

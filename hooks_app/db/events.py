@@ -38,7 +38,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 CREATE FUNCTION caduceus_event_parts_ahead(weeks int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     start timestamptz;
     name text;
@@ -63,7 +63,7 @@ END $$;
 
 CREATE FUNCTION caduceus_take_events(p_team uuid, p_reporter text, p_received timestamptz, p_events jsonb)
 RETURNS TABLE (taken uuid)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
     IF p_team::text IS DISTINCT FROM current_setting('caduceus.write_team', true) THEN
         RAISE insufficient_privilege USING MESSAGE = 'events of this team are outside the scope';
@@ -92,7 +92,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION caduceus_forget_seen(p_before timestamptz) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     removed bigint;
 BEGIN
@@ -112,14 +112,14 @@ STORAGE_SIGNATURES = [
 
 RETENTION = """
 CREATE FUNCTION caduceus_kept_since(p_team uuid) RETURNS timestamptz
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     SELECT CASE WHEN EXISTS (SELECT 1 FROM hooks_app_legalhold h WHERE h.team_id = p_team AND h.lifted_at IS NULL)
            THEN '-infinity'::timestamptz ELSE now() - make_interval(days => t.retention_days) END
     FROM controlplane_team t WHERE t.id = p_team
 $$;
 
 CREATE FUNCTION caduceus_prune_sealed(p_team uuid, p_source text) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     edge bigint;
     removed bigint;
@@ -144,7 +144,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION caduceus_event_parts_behind() RETURNS SETOF text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     part record;
     youngest timestamptz;

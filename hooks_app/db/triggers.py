@@ -184,7 +184,7 @@ CREATE TRIGGER was_reviewed BEFORE INSERT OR UPDATE ON hooks_app_allowlistentry
 OUTSIDE = """
 CREATE FUNCTION caduceus_outside_reviews(p_user bigint)
 RETURNS TABLE (team_id uuid, change_id uuid)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     SELECT o.team_id, o.change_id FROM hooks_app_outsidereviewer o
     JOIN controlplane_team t ON t.id = o.team_id AND t.archived_at IS NULL
     WHERE o.user_id = p_user

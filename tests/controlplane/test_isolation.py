@@ -75,6 +75,37 @@ def test_references_between_tenants_include_the_team(model: type[TenantModel], d
         assert held or only_by_function, f"{model.__name__}.{field.name} can point into another team"
 
 
+def test_functions_with_the_owners_rights_cannot_be_misled(db: None) -> None:
+    """A temporary table would come first in the search path unless that names pg_temp, at its end."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT oid::regprocedure::text FROM pg_proc WHERE prosecdef AND pronamespace = 'public'::regnamespace
+               AND NOT coalesce('search_path=public, pg_temp' = ANY (proconfig), false)"""
+        )
+        assert cursor.fetchall() == []
+        cursor.execute(
+            """SELECT p.oid::regprocedure::text FROM pg_proc p, aclexplode(coalesce(proacl, acldefault('f', proowner))) a
+               WHERE pronamespace = 'public'::regnamespace AND prosecdef AND a.grantee = 0"""
+        )
+        assert cursor.fetchall() == []
+
+
+def test_no_table_of_teams_is_left_open(db: None) -> None:
+    """Also tables that no model knows: partitions, and what a migration makes by itself."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'team_id'
+               WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
+               AND NOT (relrowsecurity AND relforcerowsecurity)"""
+        )
+        assert cursor.fetchall() == []
+        cursor.execute(
+            """SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relispartition
+               AND relkind = 'r' AND has_table_privilege(oid, 'SELECT, INSERT, UPDATE, DELETE')"""
+        )
+        assert cursor.fetchall() == []
+
+
 def test_a_query_outside_a_scope_returns_nothing(world: World) -> None:
     assert Profile.objects.count() == 0
     with scope.team(world.team.pk):
