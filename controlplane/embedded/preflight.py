@@ -87,6 +87,8 @@ def external_services(variables: Mapping[str, str]) -> None:
         raise Refusal("DATABASE_OWNER_URL is set without DATABASE_URL, which everything else uses: set both or none.")
     if not embeds_valkey(variables):
         reach_broker(value_of(variables, "REDIS_URL"))
+    if variables.get("CELERY_BROKER_URL"):
+        reach_celery_broker(variables["CELERY_BROKER_URL"])
 
 
 def value_of(variables: Mapping[str, str], name: str) -> str:
@@ -139,6 +141,20 @@ def reach_broker(url: str) -> None:
     except (redis.RedisError, ValueError, OSError) as error:
         words = " ".join(str(error).split())
         raise Refusal(f"REDIS_URL does not answer ({words[:300]}): start it or mend REDIS_URL.") from None
+
+
+def reach_celery_broker(url: str) -> None:
+    """The broker of the tasks, where it is another one, takes connections."""
+    import kombu
+
+    try:
+        with kombu.Connection(url, connect_timeout=5) as connection:
+            connection.ensure_connection(max_retries=1, timeout=5)
+    except (kombu.exceptions.KombuError, OSError, KeyError, ValueError, ImportError) as error:
+        words = " ".join(str(error).split())
+        raise Refusal(
+            f"CELERY_BROKER_URL does not answer ({words[:300]}): start it or mend CELERY_BROKER_URL."
+        ) from None
 
 
 def settings() -> None:

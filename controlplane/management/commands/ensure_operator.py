@@ -17,7 +17,7 @@ class Command(BaseCommand):
     help = "Create the first operator (OPERATOR_NAME, OPERATOR_PASSWORD), if there is none."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        username = os.environ.get("OPERATOR_NAME", "operator")
+        username = os.environ.get("OPERATOR_NAME") or "operator"
         given = os.environ.get("OPERATOR_PASSWORD")
         password = given or secrets.token_urlsafe(12)
         if operators.ensure_first(username=username, password=password) is None:

@@ -89,6 +89,7 @@ def surroundings(instance: Instance, host: str, port: int) -> dict[str, str]:
     if host not in {*names, *WILDCARDS, "::1"}:
         names.append(f"[{host}]" if ":" in host else host)
     added["ALLOWED_HOSTS"] = os.environ.get("ALLOWED_HOSTS") or ",".join(names)
+    added["CADUCEUS_ROLE"] = "app"  # only migrating is the owner's, whatever the shell was told before
     added["PUBLIC_URL"] = os.environ.get("PUBLIC_URL") or f"http://localhost:{port}"
     return added
 

@@ -76,6 +76,9 @@ def test_second_start_on_the_same_data(tmp_path: Path) -> None:
         ),
         ({"REDIS_URL": "redis://127.0.0.1:1/0"}, "REDIS_URL does not answer"),
         ({"REDIS_URL": "gopher://x"}, "REDIS_URL does not answer"),
+        ({"CELERY_BROKER_URL": "gopher://x"}, "CELERY_BROKER_URL does not answer"),
+        ({"CELERY_BROKER_URL": "amqp://127.0.0.1:1//"}, "CELERY_BROKER_URL does not answer"),
+        ({"CELERY_BROKER_URL": "redis+socket:///nonexistent"}, "CELERY_BROKER_URL does not answer"),
         ({"REDIS_URL_FILE": "/nonexistent"}, "REDIS_URL_FILE=/nonexistent cannot be read"),
     ],
 )
