@@ -14,7 +14,15 @@ class HooksConfig(AppConfig):
         from hooks_app.services import change_kinds, kinds
 
         change_kinds.register(kinds.KINDS)
-        # These register what is sealed, their own kinds of change, and what runs hooks here.
-        from hooks_app.services import decisions, endpoints, events, hosting, team_hooks, webhook_calls  # noqa: F401
+        # These register what is sealed and held, their own kinds of change, and what runs hooks here.
+        from hooks_app.services import (  # noqa: F401
+            decisions,
+            endpoints,
+            events,
+            hosting,
+            retention,
+            team_hooks,
+            webhook_calls,
+        )
 
         webhook_calls.use(endpoints.secrets_for)

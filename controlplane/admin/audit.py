@@ -20,7 +20,6 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 
-from controlplane import scope
 from controlplane.admin import chain, current_team, display
 from controlplane.admin.base import ReadOnlyAdmin
 from controlplane.admin.buttons import button
@@ -190,16 +189,10 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         if not self.allowed(request, READERS) or not self.actor(request).may(team.pk, *READERS):
             raise PermissionDenied("Only auditors and owners export the audit.")
         rows = self.get_changelist_instance(request).queryset.filter(team=team).order_by("seq")
-        with scope.writing(team.pk):
-            audit.record(
-                "audit.exported", actor=self.actor(request), team=team, target=team,
-                details={"format": form, "count": rows.count()},
-            )  # fmt: skip
+        lines = exports.begin(team=team, actor=self.actor(request), rows=rows, form=form)
         kind = "text/csv; charset=utf-8" if form == "csv" else "application/jsonl"
         name = f'attachment; filename="audit-{team.slug}.{form}"'
-        return StreamingHttpResponse(
-            exports.stream(team, rows, form), content_type=kind, headers={"Content-Disposition": name}
-        )
+        return StreamingHttpResponse(lines, content_type=kind, headers={"Content-Disposition": name})
 
 
 @admin.register(AuditCheckpoint)

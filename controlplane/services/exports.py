@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from controlplane import scope
+from controlplane.actor import Actor
 from controlplane.lib import canonical
 from controlplane.lib.csv_safe import row as csv_row
 from controlplane.models import AuditCheckpoint, AuditEntry, Team
@@ -76,6 +77,15 @@ FORMATS: dict[str, Callable[[Iterable[AuditEntry], Iterable[AuditCheckpoint]], I
     "csv": csv,
     "jsonl": jsonl,
 }
+
+
+@transaction.atomic
+def begin(*, team: Team, actor: Actor, rows: QuerySet[AuditEntry], form: str) -> Iterator[str]:
+    """Record that somebody takes the audit along, and return the file."""
+    with scope.writing(team.pk):
+        details = {"format": form, "count": rows.count()}
+        audit.record("audit.exported", actor=actor, team=team, target=team, details=details)
+    return stream(team, rows, form)
 
 
 def stream(team: Team, rows: QuerySet[AuditEntry], form: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import connection, models, transaction
+from django.db.models import Max
 from django.db.models.expressions import Func
 
 from controlplane import scope
@@ -27,6 +28,8 @@ ROOT = """
 SELECT count(*), sha256(string_agg(digest, ''::bytea ORDER BY id))
 FROM {table} WHERE team_id = %s AND commit_order >= %s AND commit_order < %s
 """
+
+COUNT = "SELECT count(*) FROM {table} WHERE team_id = %s AND commit_order >= %s AND commit_order < %s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,22 @@ def root(source: str, team_id: UUID, low: int, high: int) -> tuple[int, bytes]:
         cursor.execute(ROOT.format(table=connection.ops.quote_name(SOURCES[source].table)), [team_id, low, high])
         count, value = cursor.fetchone()
         return int(count), bytes(value or b"")
+
+
+def count(source: str, team_id: UUID, low: int, high: int) -> int:
+    """How many rows there are in a range, sealed or not."""
+    with connection.cursor() as cursor:
+        cursor.execute(COUNT.format(table=connection.ops.quote_name(SOURCES[source].table)), [team_id, low, high])
+        return int(cursor.fetchone()[0])
+
+
+def lift() -> None:
+    """Let new rows begin above the sealed ones; needed after a restore, before anybody writes."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regproc('caduceus_commit_horizon') IS NOT NULL")
+        made = cursor.fetchone()[0]
+    if made:
+        _horizon(after=SealCursor.objects.aggregate(highest=Max("high"))["highest"] or 0)
 
 
 def _horizon(*, after: int) -> int:

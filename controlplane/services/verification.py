@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+from django.db.models import OuterRef, Subquery
 from django.utils import timezone
 
 from controlplane.lib import canonical
 from controlplane.lib.signing import PublicKey
-from controlplane.models import AuditCheckpoint, AuditEntry, AuditHead, Team
+from controlplane.models import AuditCheckpoint, AuditEntry, AuditHead, SealCursor, Team
 from controlplane.services import audit, checkpoints, sealing
 
 
@@ -100,11 +103,34 @@ class Verifier:
     def __init__(self, team_id: UUID, *, directory: Path, public_key: Callable[[str], PublicKey | None]) -> None:
         self.team_id = team_id
         self.public_key = public_key
+        self.problem = ""
+        # In this order: each is no newer than what is read after it, so a chain that grows meanwhile is not blamed.
+        self.sealed_up_to = dict(SealCursor.objects.values_list("source", "high"))
         self.stored = list(AuditCheckpoint.objects.for_team(team_id).order_by("seq"))
-        self.statements = [*self.stored, *checkpoints.kept(team_id, directory)]
+        self.statements = [*self.stored, *self.kept(directory)]
+        self.head = self.read_head()
         self.expected = self.expected_hashes()
         self.kept_since = timezone.now() - timedelta(days=Team.objects.get(pk=team_id).retention_days)
         self.entries = self.first = self.last = self.seals = 0
+        self.removals: set[int] = set()
+        self.covered: Counter[str] = Counter()
+        self.lowest: dict[str, int] = {}
+
+    def kept(self, directory: Path) -> list[AuditCheckpoint]:
+        """The checkpoints outside the database; the plane's own directory must have the team's file."""
+        path = checkpoints.file_of(self.team_id, directory)
+        if self.stored and directory == settings.CHECKPOINT_DIR and not path.exists():
+            self.problem = f"the checkpoints kept outside the database are gone: {path} is missing"
+        try:
+            return list(checkpoints.kept(self.team_id, directory))
+        except ValueError as error:
+            self.problem = str(error)
+            return []
+
+    def read_head(self) -> AuditHead | None:
+        """The head and the newest entry at one moment, which one statement sees."""
+        newest = AuditEntry.objects.filter(team_id=OuterRef("team_id")).order_by("-seq").values("seq")[:1]
+        return AuditHead.objects.filter(team_id=self.team_id).annotate(newest=Subquery(newest)).first()
 
     def expected_hashes(self) -> dict[int, bytes]:
         """The hash that signed checkpoints state, per link."""
@@ -117,12 +143,16 @@ class Verifier:
             self.check_signatures()
             self.walk(progress)
             self.check_tail()
+            self.check_removal()
+            self.check_coverage()
         except Broken as broken:
             finding = broken.finding
         return Report(self.entries, self.first, self.last, len(self.statements), self.seals, finding)
 
     def check_signatures(self) -> None:
         """Every checkpoint must be signed by a key of this plane, and no two may disagree."""
+        if self.problem:
+            raise Broken(0, self.problem)
         seen: dict[int, bytes] = {}
         for statement in self.statements:
             key = self.public_key(statement.key_id)
@@ -153,25 +183,50 @@ class Verifier:
                 raise Broken(seq, f"entry {seq} contradicts a signed checkpoint: the chain was replaced")
             if entry.action == "audit.sealed":
                 self.check_seal(entry)
+            elif entry.action == "audit.pruned":
+                self.removals.add(entry.details["seq"])
             self.entries += 1
             if self.entries % 10_000 == 0:
                 progress(self.entries)
         self.last, self.tip = seq, previous
 
     def chain(self, *, after: int) -> Iterator[Link]:
-        """The kept entries in order, without holding them all."""
-        rows = AuditEntry.objects.for_team(self.team_id).filter(seq__gt=after).order_by("seq")
+        """The kept entries in order, up to where the head stood, without holding them all."""
+        reach = self.head.seq if self.head else 0
+        rows = AuditEntry.objects.for_team(self.team_id).filter(seq__gt=after, seq__lte=reach).order_by("seq")
         for row in rows.values_list(*FIELDS).iterator(chunk_size=5000):
             yield Link(*row)
 
     def check_tail(self) -> None:
-        """The head and every checkpoint must be reached."""
-        head = AuditHead.objects.filter(team_id=self.team_id).first()
-        reach = max([head.seq if head else 0, *(c.seq for c in self.statements)], default=0)
+        """The head and every checkpoint must be reached, and nothing may stand beyond."""
+        if self.head is None:
+            raise Broken(0, "the chain has no head")
+        reach = max([self.head.seq, *(c.seq for c in self.statements)])
         if reach > self.last:
             raise Broken(self.last + 1, f"the chain was cut off: it ends at {self.last}, but reached {reach}")
-        if head is None or (self.last == head.seq and bytes(head.hash) != self.tip):
+        if bytes(self.head.hash) != self.tip:
             raise Broken(self.last, "the chain's head does not match its last entry")
+        if (self.head.newest or 0) > self.last:  # type: ignore[attr-defined]
+            raise Broken(self.last + 1, f"entries stand beyond the chain's head, which is at {self.last}")
+
+    def check_removal(self) -> None:
+        """A prefix is missing only where an entry says that retention removed it, and then all of it is."""
+        removed = self.first - 1
+        if removed and removed not in self.removals:
+            raise Broken(removed, f"the entries up to {removed} are missing, and no entry says that they were removed")
+        left = AuditEntry.objects.for_team(self.team_id).filter(seq__lte=removed).order_by("seq").first()
+        if left is not None:
+            raise Broken(left.seq, f"entry {left.seq} stands in the part that was removed")
+
+    def check_coverage(self) -> None:
+        """Every row that should be sealed by now must lie in a sealed batch: one that was slipped in does not."""
+        for name in sealing.SOURCES:
+            low = 0 if self.first == 1 else self.lowest.get(name)
+            if low is None:
+                continue
+            more = sealing.count(name, self.team_id, low, self.sealed_up_to.get(name, 0)) - self.covered[name]
+            if more > 0:
+                raise Broken(self.last, f"{more} rows of {name} were slipped in: no seal covers them")
 
     def check_seal(self, entry: Link) -> None:
         """A sealed batch must still hash to the root that the chain carries, row by row."""
@@ -179,6 +234,7 @@ class Verifier:
         source = sealing.SOURCES.get(batch["source"])
         if source is None:
             raise Broken(entry.seq, f"entry {entry.seq} seals {batch['source']}, which this plane does not have")
+        self.lowest.setdefault(batch["source"], batch["low"])
         count, root = sealing.root(batch["source"], self.team_id, batch["low"], batch["high"])
         if count == 0 and entry.at < self.kept_since:
             return
@@ -187,4 +243,6 @@ class Verifier:
         for row, stored, now in source.digests(self.team_id, batch["low"], batch["high"]) if source.digests else ():
             if stored != now:
                 raise Broken(entry.seq, f"the sealed row {row} of {batch['source']} was altered")
+        if batch["high"] <= self.sealed_up_to.get(batch["source"], 0):
+            self.covered[batch["source"]] += count
         self.seals += 1

@@ -12,7 +12,7 @@ from controlplane import scope
 from controlplane.actor import Actor
 from controlplane.errors import Conflict, Invalid
 from controlplane.models import Role, Team
-from controlplane.services import audit, revisions
+from controlplane.services import audit, checkpoints, revisions
 from controlplane.tasks import every_team
 from hooks_app.models import EventBatch, LegalHold, Run
 from hooks_app.models.event import BatchState
@@ -53,6 +53,11 @@ def lift(*, row: LegalHold, actor: Actor) -> LegalHold:
     return row
 
 
+def held(team_id: UUID) -> bool:
+    """Whether a hold is in force."""
+    return LegalHold.objects.for_team(team_id).filter(lifted_at=None).exists()
+
+
 def keep() -> dict[str, int]:
     """Make partitions ahead, drop those that nobody keeps, and remove what single teams no longer keep."""
     done = {"ahead": _number("SELECT caduceus_event_parts_ahead(%s)", [WEEKS_AHEAD])}
@@ -88,6 +93,7 @@ def remove(team_id: UUID) -> int:
     return removed
 
 
+checkpoints.keep_while(held)
 audit.register(
     {
         "hold.placed": "{actor} placed a legal hold: {reason}",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from controlplane import scope
+from controlplane.actor import SYSTEM
 from controlplane.errors import PlaneError
 from controlplane.models import AuditEntry, Team
 from controlplane.services import checkpoints, exports
@@ -58,23 +61,29 @@ class Command(BaseCommand):
 
     def verify(self, teams: list[Team], checkpoints: Path | None, **_: Any) -> None:
         """Walk the chains."""
+        directory = checkpoints or settings.CHECKPOINT_DIR
+        if not directory.is_dir():
+            raise CommandError(f"There is no directory {directory}, so there are no checkpoints to compare with.")
         broken = 0
         for team in teams:
             with transaction.atomic():
-                report = verify_team(team, checkpoints or settings.CHECKPOINT_DIR)
+                report = verify_team(team, directory)
             self.stdout.write(describe(team, report))
             broken += not report.intact
         if broken:
             raise CommandError(f"{broken} of {len(teams)} chains are broken.")
 
     def export(self, teams: list[Team], format: str, output: Path | None, **_: Any) -> None:
-        """Stream one team's entries."""
-        target = output.open("w", encoding="utf-8", newline="") if output else sys.stdout
+        """Stream one team's entries; a reader who goes away ends it."""
+        rows = AuditEntry.objects.for_team(teams[0])
         try:
-            target.writelines(exports.stream(teams[0], AuditEntry.objects.for_team(teams[0]), format))
-        finally:
-            if output:
-                target.close()
+            with output.open("w", encoding="utf-8", newline="") if output else nullcontext(sys.stdout) as target:
+                target.writelines(exports.begin(team=teams[0], actor=SYSTEM, rows=rows, form=format))
+                target.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            raise CommandError(f"{output or 'the output'} cannot be written: {error.strerror}.") from None
 
     def checkpoint(self, teams: list[Team], **_: Any) -> None:
         """Sign heads."""

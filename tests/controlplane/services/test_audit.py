@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
 import psycopg
 import pytest
 from django.conf import settings
+from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 
 from controlplane import scope
 from controlplane.actor import SYSTEM
+from controlplane.errors import Invalid
 from controlplane.lib.environment import Environment
-from controlplane.models import AuditCheckpoint, AuditEntry
-from controlplane.services import audit, checkpoints, exports, profiles, teams
+from controlplane.models import AuditCheckpoint, AuditEntry, SealCursor
+from controlplane.services import audit, checkpoints, exports, profiles, sealing, teams
 from controlplane.services.verification import Report, Verifier
 from tests.conftest import World
 
@@ -50,6 +53,12 @@ def verify(team_id: UUID, directory: Path | None = None) -> Report:
     """Verify one chain as the command does."""
     with scope.operator(), transaction.atomic():
         return Verifier(team_id, directory=directory or settings.CHECKPOINT_DIR, public_key=checkpoints.known_key).run()
+
+
+def problem(team_id: UUID) -> str:
+    """What verifying finds."""
+    finding = verify(team_id, settings.CHECKPOINT_DIR).finding
+    return finding.problem if finding else ""
 
 
 def tamper(owner: psycopg.Connection, *statements: str, **values: object) -> None:
@@ -171,6 +180,83 @@ def test_a_forged_checkpoint_is_found(chain: UUID, settings: object, tmp_path: P
     assert "signature" in finding.problem
 
 
+def test_a_checkpoint_file_that_is_gone_or_unreadable_is_found(chain: UUID, settings: object, tmp_path: Path) -> None:
+    settings.CHECKPOINT_DIR = tmp_path  # type: ignore[attr-defined]
+    checkpoints.take(chain)
+    assert verify(chain).intact
+    path = tmp_path / f"{chain}.jsonl"
+    kept = path.read_bytes()
+    for content in (kept[:40], kept + b"{}\n", b"\xff\n", b"[1]\n"):
+        path.write_bytes(content)
+        assert "is not a checkpoint" in problem(chain)
+    path.unlink()
+    assert "are gone" in problem(chain)
+
+
+def test_a_checkpoint_that_cannot_be_kept_is_not_taken(chain: UUID, settings: object, tmp_path: Path) -> None:
+    settings.CHECKPOINT_DIR = tmp_path / "file"  # type: ignore[attr-defined]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        checkpoints.take(chain)
+    settings.CHECKPOINT_DIR = tmp_path  # type: ignore[attr-defined]
+    assert checkpoints.take(chain) is not None
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["id", "at", "action", "actor_kind", "actor_id", "actor_label", "target_kind", "target_id", "target_label",
+     "request_id", "details", "hash"],
+)  # fmt: skip
+def test_every_field_is_covered(chain: UUID, owner: psycopg.Connection, column: str) -> None:
+    values = {
+        "id": "gen_random_uuid()", "at": "at + interval '1 microsecond'", "details": "'{}'", "hash": "sha256(hash)"
+    }  # fmt: skip
+    value = values.get(column, f"{column} || 'x'")
+    forged = f"UPDATE controlplane_auditentry SET {column} = {value} WHERE team_id = %(team)s AND seq = 7"
+    tamper(owner, forged.replace("'{}'", "'{\"a\": 1}'"), team=chain)
+    finding = verify(chain).finding
+    assert finding is not None
+    assert finding.seq == 7
+
+
+def test_an_entry_beyond_the_head_is_found(chain: UUID, owner: psycopg.Connection) -> None:
+    tamper(
+        owner,
+        "UPDATE controlplane_audithead SET (seq, hash) = (SELECT seq, hash FROM controlplane_auditentry "
+        "WHERE team_id = %(team)s AND seq = 6) WHERE team_id = %(team)s",
+        team=chain,
+    )
+    assert "beyond the chain's head" in problem(chain)
+
+
+def test_a_prefix_that_nobody_removed_is_found(chain: UUID, owner: psycopg.Connection) -> None:
+    """Marking a checkpoint as pruned is one UPDATE; the chain itself must say that retention was at work."""
+    checkpoints.take(chain)
+    with scope.team(chain), transaction.atomic():
+        audit.record("team.changed", actor=SYSTEM, team=chain)
+    pruned = "UPDATE controlplane_auditcheckpoint SET pruned = true WHERE team_id = %(team)s"
+    tamper(owner, pruned, team=chain)
+    assert "no entry says" in problem(chain)
+    tamper(owner, "DELETE FROM controlplane_auditentry WHERE team_id = %(team)s AND seq < 9", team=chain)
+    assert "no entry says" in problem(chain)
+
+
+def test_a_chain_that_grows_while_it_is_verified_is_not_blamed(chain: UUID) -> None:
+    def grow() -> None:
+        with scope.team(chain), transaction.atomic():
+            audit.record("team.changed", actor=SYSTEM, team=chain)
+        connection.close()
+
+    with scope.operator(), transaction.atomic():
+        verifier = Verifier(chain, directory=settings.CHECKPOINT_DIR, public_key=checkpoints.known_key)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(grow).result()
+            report = verifier.run(lambda count: None)
+            pool.submit(checkpoints.take, chain).result()
+    assert report.intact, report.finding
+    assert verify(chain).last == report.last + 1
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -238,6 +324,43 @@ def test_retention_removes_a_prefix_behind_a_checkpoint(chain: UUID, owner: psyc
     report = verify(chain, Path("/nonexistent"))
     assert report.intact
     assert report.first == 6
+
+
+def test_the_command_says_what_is_wrong_in_one_line(chain: UUID, tmp_path: Path) -> None:
+    with scope.operator(), transaction.atomic():
+        slug = teams.Team.objects.get(pk=chain).slug
+    for arguments, line in (
+        (["export", "--team", slug, "--output", str(tmp_path)], "cannot be written"),
+        (["export", "--team", "nobody"], "no team called nobody"),
+        (["verify", "--checkpoints", str(tmp_path / "none")], "no directory"),
+        (["prune", "--team", slug, "--days", "0"], "at least one day"),
+    ):
+        with pytest.raises(CommandError, match=line):
+            call_command("audit", *arguments)
+
+
+def test_an_export_by_command_is_in_the_audit_too(chain: UUID, tmp_path: Path) -> None:
+    with scope.team(chain), transaction.atomic():
+        slug, before = teams.Team.objects.get().slug, AuditEntry.objects.count()
+    call_command("audit", "export", "--team", slug, "--output", str(tmp_path / "file"))
+    with scope.team(chain), transaction.atomic():
+        newest = AuditEntry.objects.in_order().last()
+    assert (newest.action, newest.details["count"]) == ("audit.exported", before)
+    assert len((tmp_path / "file").read_text().splitlines()) >= before
+
+
+@pytest.mark.parametrize("days", [0, -5])
+def test_retention_keeps_at_least_a_day(world: World, days: int) -> None:
+    with scope.team(world.team.pk), pytest.raises(Invalid):
+        checkpoints.prune(team=world.team, days=days)
+
+
+def test_new_rows_begin_above_the_sealed_ones_after_a_restore(db: None) -> None:
+    SealCursor.objects.create(source="restored", high=10**15)
+    sealing.lift()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT setconfig FROM pg_db_role_setting WHERE setrole = 0")
+        assert [f"caduceus.commit_base={10**15}"] in [row[0] for row in cursor.fetchall()]
 
 
 def test_csv_cells_cannot_become_formulas(world: World) -> None:

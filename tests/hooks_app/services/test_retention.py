@@ -15,6 +15,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from controlplane import scope
+from controlplane.errors import Conflict
 from controlplane.models import Ability, AuditEntry, SealCursor
 from controlplane.services import checkpoints, sealing, verification
 from hooks_app.models import Decision, Event
@@ -73,6 +74,13 @@ def test_sealed_records_verify(recorded: World) -> None:
         assert sum(seal.details["count"] for seal in seals if seal.details["source"] == "decisions") == 2
 
 
+SLIPPED_IN = """
+INSERT INTO hooks_app_event SELECT (jsonb_populate_record(e, jsonb_build_object(
+    'id', left(e.id::text, 24) || '000000000001', 'commit_order', 1))).*
+FROM hooks_app_event e WHERE team_id = %s LIMIT 1
+"""
+
+
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
@@ -81,6 +89,7 @@ def test_sealed_records_verify(recorded: World) -> None:
         ("UPDATE hooks_app_decision SET outcome = 'block' WHERE team_id = %s", "was altered"),
         ('UPDATE hooks_app_decision SET answer = answer || \'{"message": "x"}\' WHERE team_id = %s', "was altered"),
         ("DELETE FROM hooks_app_decision WHERE team_id = %s AND payload::text LIKE '%%ls%%'", "2 rows then, 1 now"),
+        (SLIPPED_IN, "1 rows of events were slipped in"),
     ],
 )
 def test_tampering_is_found(recorded: World, owner: psycopg.Connection[Any], statement: str, problem: str) -> None:
@@ -125,6 +134,8 @@ def test_a_hold_keeps_everything(recorded: World, owner: psycopg.Connection[Any]
         hold = retention.hold(team=recorded.team, actor=actor, reason="case 12")
     age(recorded, owner, 400)
     assert retention.remove(recorded.team.pk) == 0
+    with pytest.raises(Conflict, match="legal hold"), scope.team(recorded.team.pk), transaction.atomic():
+        checkpoints.prune(team=recorded.team)
     with scope.enter(actor.scope()), transaction.atomic():
         retention.lift(row=hold, actor=actor)
     assert retention.remove(recorded.team.pk) == 5
