@@ -128,7 +128,7 @@ def _found(directory: Path, manifest: Path, source: str, category: str, parse_ya
         data = parse_yaml(manifest.read_text(encoding="utf-8"))
     except Exception as error:
         problem = str(error) or type(error).__name__
-    init_text = init.read_text(errors="replace") if init.exists() else None
+    init_text = init.read_text(errors="replace") if init.is_file() else None
     return Found(directory.name, data, source, category, init_text, str(directory), str(manifest), problem=problem)
 
 

@@ -80,6 +80,14 @@ def test_an_async_register_is_loaded_and_registers_nothing(tmp_path: Path) -> No
     assert (loaded.enabled, loaded.hooks) == (True, ())
 
 
+def test_an_odd_directory_costs_its_own_plugin_only(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / name / "plugin.yaml", f"name: {name}\n")
+    (tmp_path / "a" / "__init__.py").mkdir()
+    write(tmp_path / "b" / "__init__.py", "def register(ctx): pass\n")
+    assert [one.enabled for one in load(tmp_path, Callbacks())] == [False, True]
+
+
 def test_three_levels_are_too_deep(tmp_path: Path) -> None:
     write(tmp_path / "a" / "plugin.yaml", "")
     write(tmp_path / "c" / "b" / "plugin.yaml", "")
