@@ -68,12 +68,12 @@ def is_compound(command: str) -> bool:
     return _OPERATOR.search(command) is not None
 
 
-def denied_by(command: str, globs: Iterable[object]) -> str | None:
+def denied_by(command: str, globs: Iterable[object], host: danger.Host | None = None) -> str | None:
     """The glob that forbids the command, in whatever case and disguise it is written."""
     wanted = [glob.strip() for glob in globs if isinstance(glob, str) and glob.strip()]
     if not wanted:
         return None
-    for spelling in (command, *danger.spellings(command)):
+    for spelling in danger.spellings(command, host):
         candidate = spelling.lower().strip()
         for glob in wanted:
             if fnmatch.fnmatchcase(candidate, glob.lower()):

@@ -163,7 +163,8 @@ class _Reading:
         self.work = Work(_WORK)
         self.text = normalise(command, host)
         self.blanked, self.malformed_grep = without_grep_patterns(self.text, self.work)
-        self.variants = [searchable(variant) for variant in self._variants()]
+        self.spellings = tuple(self._variants())
+        self.variants = [searchable(spelling) for spelling in self.spellings]
 
     def dangers(self) -> Iterator[str]:
         """The keys that need approval, as they come up."""
@@ -227,6 +228,6 @@ class _Reading:
 def spellings(command: str, host: Host | None = None) -> tuple[str, ...]:
     """Every spelling of the command that detection looks at: a rule about its text should look at them all."""
     try:
-        return tuple(_Reading(command, host or Host.here()).variants)
+        return _Reading(command, host or Host.here()).spellings
     except (TooMuchWork, TextTooLarge):
         return (command,)

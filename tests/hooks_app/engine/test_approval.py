@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hooks_app.engine import approval
+from hooks_app.engine import approval, danger
 from hooks_app.engine.approval import Choice, State, Terms, Wanted
 
 NOW = datetime(2026, 4, 17, tzinfo=UTC)
@@ -72,6 +72,23 @@ def test_allowlist_entries_must_cover_all_dangers() -> None:
     assert approval.allowed_by("x; y", keys, ["SQL DROP", "recursive delete"]) == "recursive delete, SQL DROP"
     assert approval.allowed_by("rm -rf build", ("recursive delete",), ["rm -rf b*"]) == "rm -rf b*"
     assert approval.allowed_by("ls", (), ["recursive delete"]) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "glob", "denied"),
+    [
+        ("git push x", "GIT PUSH*", True),
+        ("r''m x", "rm *", True),
+        ("bash -c 'rm x'", "rm x", True),
+        ("a${IFS}b", "a b", True),
+        ("É x", "é*", True),
+        ("cat /home/alice/x", "cat ~/*", True),
+        ("ls -la", "ls", False),
+    ],
+)
+def test_deny_globs_are_about_what_a_shell_would_run(command: str, glob: str, denied: bool) -> None:
+    machine = danger.Host(("/home/alice",))
+    assert approval.denied_by(command, [5, " ", f" {glob} "], machine) == (glob if denied else None)
 
 
 @pytest.mark.parametrize(
