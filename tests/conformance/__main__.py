@@ -1,36 +1,28 @@
-"""Run case files, print one line per mismatch and a summary."""
+"""Start the command; where this Python lacks the packages, start again inside `.venv/`, as manage.py does."""
 
 from __future__ import annotations
 
-import argparse
+import importlib.util
+import os
 import sys
 from pathlib import Path
 
-from tests.conformance.run import Case, Kind, NotCases, Result, read_cases, run_case, summary
+import manage
 
 
-def main(arguments: list[str]) -> int:
-    """Return 1 when a case that is ours failed, 2 when a file is not one of cases."""
-    parser = argparse.ArgumentParser(prog="python3 -m tests.conformance", description=__doc__)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("-v", "--verbose", action="store_true", help="also name what diverges or is not ours")
-    options = parser.parse_args(arguments)
-    try:
-        cases: list[Case] = [case for path in options.files for case in read_cases(path)]
-    except NotCases as error:
-        print(error, file=sys.stderr)
-        return 2
-    results: list[Result] = []
-    for case in cases:
-        result = run_case(case)
-        results.append(result)
-        if result.note:
-            print(result.note, file=sys.stderr)
-        if result.kind is Kind.FAILED or (options.verbose and result.kind is not Kind.MATCHED):
-            print(result.line(), flush=True)
-    print(summary(results))
-    return 1 if any(result.kind is Kind.FAILED for result in results) else 0
+def enter_virtualenv(arguments: list[str]) -> None:
+    """Return where case files can be read; from a Python that cannot, go on in the one that can."""
+    if importlib.util.find_spec("yaml") is not None:
+        return
+    checkout, bootstrap = Path(manage.HERE), manage.load_bootstrap()
+    venv = Path(os.environ.get("CADUCEUS_VENV") or checkout / ".venv").absolute()
+    bootstrap.install(checkout, venv, [checkout / bootstrap.RUNTIME])
+    python = str(bootstrap.interpreter(venv))
+    os.execv(python, [python, "-m", "tests.conformance", *arguments])
 
 
 if __name__ == "__main__":
+    enter_virtualenv(sys.argv[1:])
+    from tests.conformance.command import main
+
     sys.exit(main(sys.argv[1:]))

@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import yaml
+
+from hooks_app.engine import patterns
 from tests.conformance import approvals_flow
 
 Promise = Callable[[Any, Any, Any], bool]
@@ -18,7 +21,7 @@ def rule_for(driver: str, given: Any, theirs: Any, ours: Any) -> int | None:
         try:
             if driver.startswith(start) and kept(given, theirs, ours):
                 return rule
-        except (KeyError, TypeError, AttributeError, ValueError):
+        except (LookupError, TypeError, AttributeError, ValueError):
             continue  # an observation of another shape is not what this rule speaks about
     return None
 
@@ -88,10 +91,29 @@ def _only_pattern_words(given: Any, theirs: Any, ours: Any) -> bool:
     return bool(settled(theirs) == settled(ours))
 
 
+def _matcher_is_refused(given: Any, theirs: Any, ours: Any) -> bool:
+    """Hermes ran with a matcher that registration refuses here, or raised on it; until then it means every tool."""
+    config = yaml.safe_load(given["config_yaml"])["hooks"] if "config_yaml" in given else {}
+    entries = [entry for listed in config.values() for entry in listed] or [given]
+    refused = [entry["matcher"] for entry in entries if "matcher" in entry and _is_refused(entry["matcher"])]
+    raised = "specs" in theirs and str(theirs["specs"]).startswith("RAISED")
+    return bool(refused) and (raised or (theirs.get("spawned") is False and ours["spawned"] is True))
+
+
+def _is_refused(matcher: str) -> bool:
+    try:
+        patterns.compile(matcher.strip())
+    except patterns.PatternError:
+        return True
+    return False
+
+
 PROMISES: tuple[tuple[str, int, Promise], ...] = (
     ("hermes_cli.hooks._doctor_one", 2, _drift_is_bytes),
     ("agent.shell_hooks.iter_configured_hooks", 5, _odd_timeout_is_clamped),
     ("agent.shell_hooks.iter_configured_hooks", 10, _only_pattern_words),
+    ("agent.shell_hooks.iter_configured_hooks", 10, _matcher_is_refused),
+    ("agent.shell_hooks._make_callback(", 10, _matcher_is_refused),
     ("agent.shell_hooks._make_callback", 6, _tree_is_killed),
     ("PluginManager.discover_and_load(force=True)", 6, _stays_registered_once),
     ("gateway.hooks.HookRegistry", 6, _loaded_once),

@@ -26,7 +26,9 @@ DRIVERS: dict[str, Driver] = {
     "resolve_pre_tool_block": shell.plugin_and_shell_block,
     "PluginManager.discover_and_load(force=True) then register_from_config": shell.register_again,
     "gateway.hooks.HookRegistry.discover_and_load + emit/emit_collect": gateway.registry,
-    "GatewayRunner._handle_message -> hooks.emit_collect('command:<name>')": gateway.command,
+    "GatewayRunner._handle_message -> hooks.emit_collect('command:<name>')": gateway.message,
+    "GatewayRunner._handle_message through a live in-memory platform adapter": gateway.message,
+    "same": gateway.message,
     "hermes_cli.plugins._get_pre_tool_call_directive_details": plugin.directive,
     "hermes_cli.plugins.resolve_pre_tool_block": plugin.callback_shapes,
     "hermes_cli.plugins.get_pre_verify_continue_message": plugin.pre_verify,
@@ -34,31 +36,25 @@ DRIVERS: dict[str, Driver] = {
     "PluginContext.register_hook + invoke_hook": plugin.register_and_invoke,
     "model_tools.handle_function_call": plugin.tool_call,
     "model_tools.handle_function_call('terminal', printf hello)": plugin.terminal_output,
+    "run_agent.AIAgent.run_conversation against a scripted loopback model": plugin.conversation,
     "hermes_cli.plugins.PluginManager.discover_and_load": discovery.discover_and_load,
     "tools.approval": approvals.inventory,
     "tools.approval.detect_dangerous_command": approvals.dangerous,
     "tools.approval.detect_hardline_command": approvals.hardline,
     "tools.approval._normalize_approval_mode": approvals_flow.mode,
     "tools.approval.resolve_gateway_approval": approvals_flow.resolve,
-    approvals_flow.GUARDS: approvals_flow.guards,
-    approvals_flow.ESCALATION: approvals_flow.escalate,
+    "tools.approval.check_all_command_guards": approvals_flow.guards,
+    "tools.approval.request_tool_approval": approvals_flow.escalate,
 }
 
 NOT_OURS: dict[str, str] = {
     "hermes hooks": "Hermes's own command line; ours is `manage.py hooks`",
     "hermes_cli.config.load_config": "Hermes's configuration files",
     "ctx.register_middleware": "middleware",
+    "run_agent.AIAgent.": "the agent loop",
     "set_thread_tool_whitelist": "a limit of Hermes's background review",
-    "run_agent.AIAgent.run_conversation": "the agent loop",
     "tools.approval.": "the approval flow",
-    "GatewayRunner._handle_message through": "a running gateway",
     "live adapter": "a running gateway",
-    "same": "a running gateway",
     "area ": "a running gateway",
 }
 """Drivers, by how their name begins, without a counterpart in the engine, and what they belong to."""
-
-
-def driver_for(name: str, given: Any = None) -> Driver | None:
-    """Return the counterpart of a Hermes function, or None when it has none here for this input."""
-    return None if approvals_flow.belongs_elsewhere(name, given) else DRIVERS.get(name)

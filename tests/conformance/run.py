@@ -14,8 +14,8 @@ from typing import Any
 
 from tests.conformance.divergences import rule_for
 from tests.conformance.errata import corrected
-from tests.conformance.registry import DRIVERS, NOT_OURS, driver_for
-from tests.conformance.stage import NOT_COMPARED, Stage
+from tests.conformance.registry import DRIVERS, NOT_OURS
+from tests.conformance.stage import NOT_COMPARED, Elsewhere, Stage
 
 VOLATILE = (
     (re.compile(r"after \d+(\.\d+)?s"), "after <t>s"),
@@ -82,11 +82,12 @@ def read_cases(path: Path) -> Iterator[Case]:
 
 def run_case(case: Case) -> Result:
     """Play a case in fresh directories and compare what is observed."""
-    driver = driver_for(case.driver, case.input)
+    driver = DRIVERS.get(case.driver)
     if driver is None:
-        known = case.driver in DRIVERS or case.driver.startswith(tuple(NOT_OURS))
-        kind, why = (Kind.NOT_OURS, "") if known else (Kind.FAILED, "no driver of this name is known: ")
-        return Result(case, kind, why + case.driver)
+        belongs_to = next((what for start, what in NOT_OURS.items() if case.driver.startswith(start)), None)
+        if belongs_to is None:
+            return Result(case, Kind.FAILED, f"no driver of this name is known: {case.driver}")
+        return Result(case, Kind.NOT_OURS, f"{belongs_to}: {case.driver}")
     given, erratum = corrected(case.id, case.input)
     note = f"{case.id} played with a corrected input: {erratum.reason}" if erratum else ""
     with tempfile.TemporaryDirectory(prefix="conformance-") as directory:
@@ -94,7 +95,9 @@ def run_case(case: Case) -> Result:
         stage.set_up(case.scripts)
         try:
             ours = driver(stage.fill(given), stage)
-        except Exception as error:
+        except Elsewhere as elsewhere:
+            return Result(case, Kind.NOT_OURS, f"{elsewhere}: {case.driver}")
+        except (Exception, SystemExit) as error:
             return Result(case, Kind.FAILED, f"driver raised {type(error).__name__}: {error}")
         theirs, ours = aligned(case.observed, stage.hide(ours))
     if ours == theirs:

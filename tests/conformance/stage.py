@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hooks_app.engine.danger import Host
+
 NOT_COMPARED = "<not compared>"
 """What a driver answers for a part that is not its own to decide."""
 HOME_SCRIPT = """#!/bin/sh
 echo '{"decision":"block","reason":"home"}'
 """
+
+
+class Elsewhere(Exception):
+    """The case came to a part of Hermes that has no counterpart here."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,11 @@ class Stage:
     def home(self) -> Path:
         """What `{home}` stands for; `~` in the commands of a case."""
         return self.root / "home"
+
+    @property
+    def machine(self) -> Host:
+        """The machine that the case's commands would run on, whatever this one's temporary directory is."""
+        return Host((str(self.home),), (str(self.home / ".hermes"),), "/tmp")
 
     def set_up(self, scripts: Mapping[str, str]) -> None:
         """Make the directories and write the scripts; those called `noexec` are not executable."""

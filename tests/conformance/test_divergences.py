@@ -11,6 +11,7 @@ from tests.conformance.errata import corrected
 from tests.conformance.run import Case, Kind, run_case
 
 DISCOVER = "hermes_cli.plugins.PluginManager.discover_and_load"
+GUARDS = "tools.approval.check_all_command_guards"
 REGISTRY = "gateway.hooks.HookRegistry.discover_and_load + emit/emit_collect"
 HOOK = "ctx.register_hook('on_session_start', lambda **k: '{}')"
 
@@ -76,6 +77,8 @@ def test_a_rule_excuses_nothing_beside_it() -> None:
         (REGISTRY, {"discover_times": 2}, {"handler_keys": {"e": 2}, "loaded": []}, {"handler_keys": {}, "loaded": []}),
         ("agent.shell_hooks._make_callback", {}, {"orphan_finished": True}, {"orphan_finished": True, "x": 1}),
         ("hermes_cli.plugins.resolve_pre_tool_block", [], [{"outcome": "RAISED X"}], [{"block": "no"}]),
+        (GUARDS, {}, {"result": {"approved": True}}, {"result": {"approved": False}, "hooks": []}),
+        ("agent.shell_hooks._make_callback(", {"matcher": "a"}, {"spawned": False}, {"spawned": True}),
     ],
 )
 def test_other_differences_are_not_excused(driver: str, given: Any, theirs: Any, ours: Any) -> None:

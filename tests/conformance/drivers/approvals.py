@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from hooks_app.engine import danger
-from hooks_app.engine.danger import Host
 from hooks_app.engine.danger_patterns import DANGEROUS_SIGNS, HARDLINE_SIGNS
 from tests.conformance.stage import Stage
 
@@ -25,19 +24,14 @@ def inventory(_: Any, __: Stage) -> Any:
 
 def dangerous(given: Any, stage: Stage) -> Any:
     """Find the first danger of each command that needs approval."""
-    found = [danger.detect_dangerous(_command(text), _host(stage)) for text in given]
+    found = [danger.detect_dangerous(_command(text), stage.machine) for text in given]
     return [[one.flagged, one.key] for one in found]
 
 
 def hardline(given: Any, stage: Stage) -> Any:
     """Find the first danger of each command that nothing allows."""
-    found = [danger.detect_hardline(_command(text), _host(stage)) for text in given]
+    found = [danger.detect_hardline(_command(text), stage.machine) for text in given]
     return [[one.flagged, one.key] for one in found]
-
-
-def _host(stage: Stage) -> Host:
-    """The machine of the case, whatever this one's temporary directory is."""
-    return Host((str(stage.home),), (str(stage.home / ".hermes"),), "/tmp")
 
 
 def _command(text: str) -> str:

@@ -6,16 +6,17 @@ import asyncio
 import builtins
 import contextlib
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from hooks_app.engine.dispatch import Hook, dispatch
+from hooks_app.engine.dispatch import Hook, Runner, dispatch
 from hooks_app.engine.gateway import Handlers
 from hooks_app.engine.loading import LoadedGatewayHook, load_gateway_hooks
-from hooks_app.engine.verdict import Action, FailMode, Returned
-from tests.conformance.stage import NOT_COMPARED, Stage
+from hooks_app.engine.verdict import Action, FailMode, NoVerdict, NoVerdictKind, Outcome, Returned
+from tests.conformance.stage import NOT_COMPARED, Elsewhere, Stage
 
 ALIASES = {
     "reset": "new", "fork": "branch", "compact": "compress", "bg": "background", "btw": "background",
@@ -93,30 +94,53 @@ async def _emit_all(handlers: Handlers, emits: list[Any]) -> list[Any]:
     return returns
 
 
-def command(given: Any, _: Stage) -> Any:
-    """Decide about a typed command; what a command itself replies is the gateway's, and not compared."""
+def message(given: Any, _: Stage) -> Any:
+    """Pass a message on, or a typed command; what the agent or a command replies is the gateway's, and not compared."""
+    if "text" not in given:
+        raise Elsewhere("a running gateway")
+    asked: list[str] = []
+    text: str | None = given["text"]
+    if not given.get("internal"):
+        returns = {"pre_gateway_dispatch": given.get("pre_gateway_dispatch_returns", [])}
+        verdict = dispatch(
+            "pre_gateway_dispatch", {"event": text}, [_open("plugin", "pre_gateway_dispatch")], _runs(returns, asked)
+        )
+        text = None if verdict.action is Action.SKIP else verdict.value if verdict.action is Action.REWRITE else text
+    if text is None:
+        return {"hook_fired": len(asked), "sent": [], "gateway_events": [], "model_saw": None}
+    if not text.startswith("/"):
+        return {"hook_fired": len(asked), "sent": NOT_COMPARED, "gateway_events": NOT_COMPARED, "model_saw": text}
+    return {"hook_fired": len(asked), **_command(text, given.get("handler_returns") or {}), "model_saw": None}
+
+
+def _command(text: str, returns: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask the `command:` hooks; of what follows only the events that a new session fires are told."""
     fired: list[str] = []
-
-    def run(hook: Hook, event: str, payload: Any) -> list[Returned]:
-        fired.append(event)
-        found = given.get("handler_returns", {}).get(event) if hook.kind == "gateway" else None
-        return [Returned(one) for one in found] if isinstance(found, list) else [Returned(found)]
-
-    word, _, rest = given["text"].partition(" ")
+    word, _, rest = text.partition(" ")
     typed = word.lstrip("/").lower()
     name = ALIASES.get(typed, typed)
-    dispatch("pre_gateway_dispatch", {"event": given["text"]}, [_open("plugin", "pre_gateway_dispatch")], run)
-    messages = len(fired)
     payload = {"command": name, "raw_command": typed, "args": rest.strip(), "raw_args": rest.strip()}
     hooks = [_open("gateway", "command:*")] if name in COMMANDS else []
-    verdict = dispatch(f"command:{name}", payload, hooks, run)
-    sent: Any = NOT_COMPARED
+    verdict = dispatch(f"command:{name}", payload, hooks, _runs(returns, fired))
     if verdict.action in {Action.BLOCK, Action.HANDLED}:
-        sent = [verdict.message] if verdict.message else []
-    else:
-        goes_on = verdict.value[1:].split()[0] if verdict.action is Action.REWRITE else name
-        fired += FOLLOWED_BY.get(ALIASES.get(goes_on, goes_on), [])
-    return {"hook_fired": messages, "sent": sent, "gateway_events": fired[messages:], "model_saw": None}
+        return {"sent": [verdict.message] if verdict.message else [], "gateway_events": fired}
+    goes_on = verdict.value[1:].split()[0] if verdict.action is Action.REWRITE else name
+    return {"sent": NOT_COMPARED, "gateway_events": fired + FOLLOWED_BY.get(ALIASES.get(goes_on, goes_on), [])}
+
+
+def _runs(returns: Mapping[str, Any], fired: list[str]) -> Runner:
+    """A hook that answers each event with what is given for it, one value or several."""
+
+    def run(_: Hook, event: str, payload: Any) -> list[Outcome]:
+        fired.append(event)
+        found = returns.get(event)
+        return [_outcome(one) for one in (found if isinstance(found, list) else [found])]
+
+    return run
+
+
+def _outcome(value: Any) -> Outcome:
+    return NoVerdict(NoVerdictKind.CRASHED) if value == "__raise__" else Returned(value)
 
 
 def _open(kind: str, event: str) -> Hook:

@@ -11,7 +11,7 @@ from hooks_app.engine import tool_result
 from hooks_app.engine.callbacks import Callback, Callbacks
 from hooks_app.engine.dispatch import Hook, dispatch
 from hooks_app.engine.verdict import Action, FailMode, Outcome, Verdict
-from tests.conformance.stage import Stage
+from tests.conformance.stage import NOT_COMPARED, Elsewhere, Stage
 
 RAISES = "__raise__"
 IDS = {"task_id": "", "session_id": "", "tool_call_id": "", "turn_id": "", "api_request_id": ""}
@@ -121,6 +121,17 @@ def _probe(name: str, arguments: Any, called: list[Any]) -> str:
     if name == "probe_raise":
         return json.dumps({"error": "[TOOL_ERROR] Tool execution failed: ValueError: kaput"})
     return json.dumps({"error": f"Unknown tool: {name}"})
+
+
+def conversation(given: Any, _: Stage) -> Any:
+    """Transform the text that ends a turn; the turn itself is the agent's."""
+    script = given.get("model_script") or [{}]
+    if list(given.get("hooks", {})) != ["transform_llm_output"] or len(script) != 1 or "text" not in script[0]:
+        raise Elsewhere("the agent loop")
+    callbacks = returning("transform_llm_output", given["hooks"]["transform_llm_output"])
+    verdict = ask("transform_llm_output", {"response_text": script[0]["text"]}, callbacks)
+    final = verdict.value if verdict.action is Action.REPLACE else script[0]["text"]
+    return {"final_response": final, "event_order": NOT_COMPARED}
 
 
 def terminal_output(given: Any, _: Stage) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -164,13 +165,15 @@ def register_from_config(given: Any, stage: Stage) -> Any:
 
 
 def _register(given: Any, allowlist: Allowlist, stage: Stage) -> consent.Registration:
-    def mtime(command: str) -> str | None:
-        path = shell.script_path(command)
-        expanded = stage.home / path[2:] if path.startswith("~/") else stage.work / path
-        return "<ts>" if expanded.exists() else None
-
     env, flag = given.get("env") or {}, bool(given.get("accept"))
+    mtime = functools.partial(_mtime, stage)
     return consent.register(given["config"], allowlist, env=env, at="<ts>", script_mtime=mtime, flag=flag)
+
+
+def _mtime(stage: Stage, command: str) -> str | None:
+    path = shell.script_path(command)
+    expanded = stage.home / path[2:] if path.startswith("~/") else stage.work / path
+    return "<ts>" if path and expanded.exists() else None
 
 
 def _approvals(text: str | None) -> Any:
@@ -184,10 +187,8 @@ def _approvals(text: str | None) -> Any:
 def record_approval(given: Any, stage: Stage) -> Any:
     """Approve one pair."""
     event, command = given["approve"]
-    path = shell.script_path(command)
-    exists = bool(path) and (stage.work / path).exists()
     before = Allowlist.parse(json.dumps(given["before"]))
-    after = before.approve(event, command, at="<ts>", script_mtime="<ts>" if exists else None)
+    after = before.approve(event, command, at="<ts>", script_mtime=_mtime(stage, command))
     return {"after": json.loads(after.render())}
 
 
