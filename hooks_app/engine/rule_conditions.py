@@ -122,17 +122,9 @@ def _plain(name: str) -> bool:
 
 
 def reason(condition: Condition, payload: Payload) -> tuple[bool, str]:
-    """Whether the condition holds, and in words why."""
-    if isinstance(condition, AllOf):
-        if not condition.items:
-            return True, "no conditions"
-        answers = [reason(item, payload) for item in condition.items]
-        failed = [why for holds, why in answers if not holds]
-        return (False, failed[0]) if failed else (True, " and ".join(why for _, why in answers))
-    if isinstance(condition, AnyOf):
-        answers = [reason(item, payload) for item in condition.items]
-        held = [why for holds, why in answers if holds]
-        return (True, held[0]) if held else (False, "none of: " + "; ".join(why for _, why in answers))
+    """Whether the condition holds, and in words why; looks no further than the test itself would."""
+    if isinstance(condition, AllOf | AnyOf):
+        return _reason_of_several(condition, payload)
     if isinstance(condition, Not):
         holds, why = reason(condition.item, payload)
         return not holds, f"not ({why})" if not holds else f"excluded: {why}"
@@ -142,6 +134,18 @@ def reason(condition: Condition, payload: Payload) -> tuple[bool, str]:
     if isinstance(condition, IsDangerous):
         return holds, _danger_reason(condition, payload, holds)
     return holds, _field_reason(condition, payload.get(condition.path), holds)
+
+
+def _reason_of_several(condition: AllOf | AnyOf, payload: Payload) -> tuple[bool, str]:
+    settles = isinstance(condition, AnyOf)
+    told = [""] * len(condition.items)
+    for place, item in sorted(enumerate(condition.items), key=lambda one: _cost(one[1])):
+        holds, told[place] = reason(item, payload)
+        if holds is settles:
+            return holds, told[place]
+    if settles:
+        return False, "none of: " + "; ".join(told)
+    return True, " and ".join(told) or "no conditions"
 
 
 def _field_reason(condition: FieldIs, value: Any, holds: bool) -> str:

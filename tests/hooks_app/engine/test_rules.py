@@ -308,6 +308,17 @@ def test_explain_names_what_had_nothing_to_do_and_what_could_not_be_asked() -> N
     assert second.reason == "not asked: a ended the scan"
 
 
+def test_explain_looks_no_further_than_the_decision_did() -> None:
+    too_long = {"tool_input.text": {"matches": "a"}}
+    rules = [rule("r", when={"tool": "terminal", **too_long}), rule("s", when={"any": [too_long, {"tool": "patch"}]})]
+    payload = {"tool_name": "patch", "args": {"text": "a" * (patterns.MAX_TEXT + 1)}}
+    explained = CompiledRules(rules, host=HOST).explain("pre_tool_call", payload)
+    assert [str(step) for step in explained.considered] == [
+        "r passes: tool 'patch' is not terminal",
+        "s decides: tool 'patch' is patch",
+    ]
+
+
 def test_danger_is_worked_out_at_most_once_and_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     real = danger.findings
