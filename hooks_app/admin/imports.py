@@ -20,7 +20,8 @@ class HomeForm(PlainForm):
     archive = forms.FileField(
         label="Archive",
         help_text="A tar or zip of ~/.hermes, with config.yaml at its top or one directory below. "
-        "Sessions, logs and caches may stay out: tar -czf home.tgz -C ~ .hermes --exclude sessions",
+        "Hermes's own program and its sessions may stay out: "
+        "tar -czf home.tgz --exclude=hermes-agent --exclude=sessions -C ~ .hermes",
     )
 
     def clean_archive(self) -> archives.Tree:

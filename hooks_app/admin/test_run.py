@@ -22,9 +22,11 @@ def outcome(run: TestRun) -> SafeString:
     """One word on a run, with its shape."""
     if run.state != RunState.DONE:
         return display.badge("waits for a worker" if run.state == RunState.PENDING else "running", Tone.WAIT)
-    if run.problems:
-        return display.badge(f"{run.problems} problem{'s' if run.problems > 1 else ''}", Tone.WRONG)
-    return display.badge("no problems", Tone.DONE)
+    unapproved = any(check.get("about") == "consent" for check in (run.result or {}).get("checks", ()))
+    problems = run.problems - unapproved
+    if problems:
+        return display.badge(f"{problems} problem{'s' if problems > 1 else ''}", Tone.WRONG)
+    return display.badge("waits for consent", Tone.WAIT) if unapproved else display.badge("no problems", Tone.DONE)
 
 
 @admin.register(TestRun)

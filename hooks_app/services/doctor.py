@@ -27,6 +27,8 @@ class Check:
     status: str
     text: str
     event: str = ""
+    about: str = ""
+    """`consent` for the one problem that a reviewer can end by deciding."""
 
 
 def check(subject: Subject, config: SandboxConfig, *, approved_at: str, may_run: bool) -> dict[str, Any]:
@@ -42,7 +44,8 @@ def _checks(subject: Subject, config: SandboxConfig, approved_at: str, may_run: 
     if approved_at:
         yield Check("ok", f"approved ({approved_at})")
     else:
-        yield Check("problem", "not approved — hook will NOT fire at runtime (submit its change for review)")
+        text = "not approved — hook will NOT fire at runtime (submit its change for review)"
+        yield Check("problem", text, about="consent")
     yield _unchanged(subject)
     yield from _missing_variables(subject)
     if subject.kind in ("gateway", "plugin"):

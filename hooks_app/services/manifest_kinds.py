@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
@@ -50,7 +51,7 @@ def _check_script(reading: Reading, command: str, argv: list[str]) -> None:
     word = shell.script_path(command)
     names_script = word.lower().endswith(shell.SCRIPT_SUFFIXES) or "/" in word or word.startswith("~")
     if not reading.files:
-        if names_script and not word.startswith(SYSTEM_DIRECTORIES):
+        if names_script and not posixpath.normpath(word).startswith(SYSTEM_DIRECTORIES):
             hint = "consent covers the script's bytes, so they belong to the hook"
             reading.problems.add("files", f"must hold {PurePosixPath(word).name!r}, the script of the command", hint)
         return

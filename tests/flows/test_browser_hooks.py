@@ -125,6 +125,7 @@ def test_an_examination_appears_without_reloading(chrome: Chrome, governed: Worl
         run = TestRun.objects.for_team(governed.team).latest("created_at")
     carry_out(run)
     waited(chrome, lambda: "not approved — hook will NOT fire" in find(By.ID, "checks").text)
+    assert "waits for consent" in find(By.CSS_SELECTOR, "#checks summary").text
 
 
 def carry_out(run: TestRun) -> None:

@@ -106,7 +106,8 @@ def test_variables_that_steer_loaders_are_refused(name: str) -> None:
 
 
 def test_a_script_that_is_not_handed_in_is_refused() -> None:
-    assert "gate.sh" in refused({"kind": "shell", "events": ["pre_tool_call"], "command": "~/gate.sh"})["files"]
+    for command in ("~/gate.sh", "/usr/bin/../../home/agent/gate.sh"):
+        assert "gate.sh" in refused({"kind": "shell", "events": ["pre_tool_call"], "command": command})["files"]
 
 
 @pytest.mark.parametrize("path", ["../gate.sh", "/gate.sh", "a//gate.sh", "a\\gate.sh", "./gate.sh", "g\u202eate.sh"])
