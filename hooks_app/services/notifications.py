@@ -36,7 +36,7 @@ CLAIM = timedelta(seconds=60)
 def route(
     *, team: Team, actor: Actor, role: str, medium: str, topics: Sequence[str], url: str = ""
 ) -> NotificationRoute:
-    """Have a role told about topics (owners only)."""
+    """Have a role told about topics (owners only); what is told there already is told about these instead."""
     actor.require(team.pk, Role.OWNER)
     if role not in Role.values:
         raise Invalid(f"Use one of {', '.join(Role.values)}.", field="role")
@@ -47,9 +47,9 @@ def route(
     if medium == Medium.CHAT:
         _check_url(url)
     with scope.writing(team.pk):
-        rows = NotificationRoute.objects.for_team(team)
-        row = rows.filter(role=role, medium=medium).first() if medium == Medium.EMAIL else None
-        row = row or NotificationRoute(team=team, role=role, medium=medium)
+        rows = NotificationRoute.objects.for_team(team).filter(role=role, medium=medium)
+        same = (row for row in rows if medium == Medium.EMAIL or row.url.reveal() == url)
+        row = next(same, None) or NotificationRoute(team=team, role=role, medium=medium)
         row.topics, row.url, row.enabled = sorted(set(topics)), Secret(url), True
         row.save()
         audit.record("notification.routed", actor=actor, team=team, target=row, details={"topics": row.topics})

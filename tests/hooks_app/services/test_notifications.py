@@ -102,6 +102,14 @@ def test_chat_and_mail_without_secrets(world: World, chat: str) -> None:
     assert send_due(world) == []
 
 
+def test_a_route_to_the_same_address_is_one_route(world: World, chat: str) -> None:
+    first, again = route(world, "approver", "chat", chat, topics=("review",)), route(world, "approver", "chat", chat)
+    assert again.pk == first.pk
+    assert route(world, "approver", "chat", f"{chat}/elsewhere").pk != first.pk
+    request(world)
+    assert len(send_due(world)) == 2
+
+
 def test_a_command_of_many_lines_reaches_a_mailbox(world: World) -> None:
     world.bob.user.email = "bob@acme.example"
     world.bob.user.save(update_fields=["email"])
