@@ -50,6 +50,15 @@ class Report:
     tool: str = ""
     session: str = ""
 
+    def as_hooks_know_it(self) -> dict[str, Any]:
+        """The payload, with the tool and the session where only the report names them: matchers look there."""
+        payload = dict(self.payload)
+        if self.tool:
+            payload.setdefault("tool_name", self.tool)
+        if self.session and "session_key" not in payload:
+            payload.setdefault("session_id", self.session)
+        return payload
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -126,7 +135,7 @@ def _distinct(reports: Sequence[Report]) -> list[Report]:
 
 def _payload(one: Report, rules: Effective, index: int) -> str:
     """The payload as it is stored: redacted, and encoded once for the digest and for Postgres."""
-    payload = canonical.dumps(rules.redactor.value(dict(one.payload))).decode()
+    payload = canonical.dumps(rules.redactor.value(one.as_hooks_know_it())).decode()
     if len(payload) > MOST_PAYLOAD:
         raise Invalid(f"A payload has at most {MOST_PAYLOAD} bytes.", field=f"events[{index}].payload")
     return payload

@@ -75,6 +75,20 @@ def test_each_event_is_a_run_before_and_after(observed: World, received: list[st
     assert sorted(row.output for row in rows) == ['{"noted": "a"}', '{"noted": "b"}']
 
 
+def test_a_tool_that_only_the_report_names_is_matched(world: World, received: list[str]) -> None:
+    governance.activate(world, "terminals", {**WEBHOOK, "matcher": "terminal"})
+    governance.place(world, "terminals")
+    named = [{"tool": tool, "session": tool, "payload": {"status": "ok"}} for tool in ("terminal", "browser")]
+    agent = world.alice.api(Ability.REPORT)
+    assert report(agent, *(happened(**more) for more in named)).status_code == 202
+    with scope.team(world.team.pk), transaction.atomic():
+        batch = EventBatch.objects.for_team(world.team).get()
+        first = Event.objects.for_team(world.team).earliest("id")
+    assert first.payload == {"status": "ok", "tool_name": "terminal", "session_id": "terminal"}
+    work(world, batch)
+    assert received == ["terminal"]
+
+
 def test_dispatching_twice_runs_once(observed: World, received: list[str]) -> None:
     batch = take(observed, "a")
     work(observed, batch)
