@@ -100,6 +100,11 @@ def allowed_by(command: str, keys: Sequence[str], entries: Iterable[object]) -> 
     return None
 
 
+def described(tool: str, given: str) -> str:
+    """What stands for a call that carries no command: the tool with its whole input."""
+    return f"{tool} {given}"
+
+
 def digest(tool: str, command: str) -> bytes:
     """What stands for exactly this command of this tool."""
     return hashlib.sha256(f"{tool}\0{command}".encode("utf-8", "surrogatepass")).digest()

@@ -155,7 +155,8 @@ def wanted_of(event: str, payload: Mapping[str, Any], keys: tuple[str, ...]) -> 
     command = Payload(event, payload).command()
     tool = payload.get("tool_name")
     if not isinstance(command, str):
-        command = f"{tool or event} {canonical.dumps(payload.get('args', dict(payload))).decode()}"
+        given = canonical.dumps(payload.get("args", dict(payload))).decode()
+        command = approval.described(str(tool or event), given)
     session = payload.get("session_key") or payload.get("session_id") or ""
     return approval.Wanted(command, keys, tool if isinstance(tool, str) else "", str(session))
 

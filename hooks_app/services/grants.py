@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ from django.utils import timezone
 from controlplane import scope
 from controlplane.actor import Actor
 from controlplane.errors import Conflict, Invalid
+from controlplane.lib import canonical
 from controlplane.models import Profile, Role
 from controlplane.services import audit, revisions
 from hooks_app.engine import approval as meaning
@@ -27,6 +29,7 @@ SESSION_LASTS = timedelta(days=1)
 ALWAYS_LASTS = timedelta(days=30)
 LOOK_BACK = timedelta(days=30)
 MOST_COMMANDS = 5_000
+LONGEST_INPUT = 20_000
 SHOWN = 50
 
 
@@ -101,16 +104,20 @@ class Covered:
 
 
 COMMANDS = """
-SELECT command, sum(times)::int, max(last_at) FROM (
-    SELECT coalesce(payload #>> '{{args,command}}', payload ->> 'command') AS command, count(*) AS times,
-           max(received_at) AS last_at
-    FROM hooks_app_event
-    WHERE team_id = %(team)s AND profile_id = %(profile)s AND id >= %(first)s AND tool = %(tool)s {session} GROUP BY 1
+WITH recorded AS (
+    SELECT payload, received_at AS at FROM hooks_app_event
+    WHERE team_id = %(team)s AND profile_id = %(profile)s AND id >= %(first)s AND tool = %(tool)s {session}
     UNION ALL
-    SELECT coalesce(payload #>> '{{args,command}}', payload ->> 'command'), count(*), max(at)
-    FROM hooks_app_decision
-    WHERE team_id = %(team)s AND profile_id = %(profile)s AND id >= %(first)s AND tool = %(tool)s {session} GROUP BY 1
-) seen WHERE command IS NOT NULL GROUP BY command ORDER BY max(last_at) DESC LIMIT %(most)s
+    SELECT payload, at FROM hooks_app_decision
+    WHERE team_id = %(team)s AND profile_id = %(profile)s AND id >= %(first)s AND tool = %(tool)s {session}
+), asked AS (
+    SELECT coalesce(payload #>> '{{args,command}}', payload ->> 'command') AS command,
+           (payload -> 'args')::text AS input, at FROM recorded
+)
+SELECT command, input, count(*)::int, max(at) FROM (
+    SELECT command, CASE WHEN command IS NULL THEN input END AS input, at FROM asked
+) seen WHERE command IS NOT NULL OR length(input) <= %(longest)s
+GROUP BY command, input ORDER BY max(at) DESC LIMIT %(most)s
 """
 
 
@@ -138,8 +145,12 @@ def _badness(one: Covered) -> tuple[Any, ...]:
     return (not one.hardline, -len(one.dangers), -one.times, one.command)
 
 
-def _covered(terms: meaning.Terms, command: str, times: int, last_at: datetime) -> Covered | None:
-    found = danger.findings(command, AGENTS)
+def _covered(
+    terms: meaning.Terms, command: str | None, given: str | None, times: int, last_at: datetime
+) -> Covered | None:
+    found = danger.findings(command, AGENTS) if command is not None else ()
+    if command is None:
+        command = meaning.described(terms.tool, canonical.dumps(json.loads(given or "{}")).decode())
     keys = tuple(finding.key for finding in found if not finding.hardline)
     wanted = meaning.Wanted(command, keys, terms.tool, terms.session)
     if meaning.refusal(terms, wanted, timezone.now()):
@@ -147,12 +158,13 @@ def _covered(terms: meaning.Terms, command: str, times: int, last_at: datetime) 
     return Covered(command, times, last_at, keys, any(finding.hardline for finding in found))
 
 
-def _past_commands(profile: Profile, tool: str, session: str) -> Iterable[tuple[str, int, datetime]]:
+def _past_commands(profile: Profile, tool: str, session: str) -> Iterable[tuple[str | None, str | None, int, datetime]]:
+    """Commands, and the whole input of a tool that has none, each with how often and when it was last seen."""
     since = timezone.now() - LOOK_BACK
     sql = COMMANDS.format(session="AND session = %(session)s" if session else "")
     parameters = {
         "team": profile.team_id, "profile": profile.pk, "first": first_id_at(since), "tool": tool,
-        "session": session, "most": MOST_COMMANDS,
+        "session": session, "most": MOST_COMMANDS, "longest": LONGEST_INPUT,
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)

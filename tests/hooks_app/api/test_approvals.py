@@ -196,6 +196,21 @@ def test_the_preview_shows_the_worst_first(world: World, agent: Client, bob: Cli
     assert bob.get(f"/api/v1/approvals/{id}/preview?choice=once").status_code == 400
 
 
+def test_the_preview_knows_tools_that_run_no_command(world: World, agent: Client, bob: Client) -> None:
+    writes = {"events": ["pre_tool_call"], "when": {"tool": "write_file"}, "then": {"ask": "Writes a file"}}
+    for path in ("/etc/passwd", "/etc/motd", "/srv/x"):
+        ask(agent, tool="write_file", input={"path": path, "content": "rm -rf /"})
+    governance.rule(world, "ask", writes)
+    governance.place(world, "ask")
+    id = ask(agent, tool="write_file", input={"path": "/etc/hosts", "content": "x"})["approval"]
+    pattern = '*"path":"/etc/*'
+    covered = bob.get(f"/api/v1/approvals/{id}/preview", {"choice": "always", "pattern": pattern}).json()
+    paths = [path for one in covered for path in ("passwd", "motd", "hosts", "/srv") if path in one["command"]]
+    assert sorted(paths) == ["hosts", "motd", "passwd"]
+    assert decide(bob, id, "always", pattern=pattern).status_code == 200
+    assert ask(agent, tool="write_file", input={"path": "/etc/motd", "content": "rm -rf /"})["outcome"] == "allow"
+
+
 def test_cancelled_by_whoever_asked(world: World, agent: Client, bob: Client) -> None:
     id = request(agent).json()["id"]
     path = f"/api/v1/approvals/{id}/cancel"
