@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 
 from controlplane import scope
 from controlplane.actor import SYSTEM, Actor
@@ -112,13 +113,26 @@ def loosens(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
             reasons.append(f"{hook['name']} comes back")
         elif former["digest"] != hook["digest"]:
             reasons.append(f"{hook['name']} goes back to version {hook['version']}")
+        elif former["state"] == "active" != hook["state"] and hook["gate"]:
+            reasons.append(f"the gate {hook['name']} would be revoked again")
     for name, rows in after["allowlists"].items():
         more = [row for row in rows if row not in before["allowlists"][name]]
         reasons += [f"{name}: {canonical.dumps(row).decode()} is let through" for row in more]
-    if before.get("switch", {}).get("kind") == "block" and "switch" not in after:
-        reasons.append("a pulled switch would no longer block")
+    reasons += _less_carried_out(before, after)
     for section in meaning.SECTIONS:
         reasons += meaning.widening(section, before.get(section), after.get(section))
+    return reasons
+
+
+def _less_carried_out(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Why a switch or a trial makes another content weaker, whatever its hooks say."""
+    now = canonical.moment(timezone.now())
+    pulled = [content.get("switch", {}) for content in (before, after)]
+    old, new = (switch["kind"] if switch and switch["expires_at"] > now else "" for switch in pulled)
+    reasons = ["a pulled switch would no longer block"] if old == "block" != new else []
+    reasons += ["a pulled switch would let everything pass"] if new == "pass" != old else []
+    if after.get("observe_until", "") > max(now, before.get("observe_until", "")):
+        reasons.append(f"until {after['observe_until']} its hooks would only be observed")
     return reasons
 
 

@@ -240,6 +240,31 @@ class TestRollingBack:
         assert done.bundle is not None
         assert (done.bundle.serial, content(done.bundle)["allowlists"]["commands"]) == (3, [])
 
+    def test_back_to_when_everything_passed_is_reviewed(self, world: World) -> None:
+        with acting(world.bob):
+            switch = switches.pull(team=world.team, actor=world.bob.actor, kind="pass", message="Drill.", seconds=600)
+        fleet.build(world)
+        with acting(world.bob):
+            switches.end(switch=switch, actor=world.bob.actor)
+        fleet.build(world)
+        with acting(world.alice):
+            done = bundles.roll_back(profile=world.profile, actor=world.alice.actor, serial=1)
+        assert (done.bundle, done.reasons) == (None, ("a pulled switch would let everything pass",))
+
+    @pytest.mark.parametrize(("hours", "weaker"), [(1, True), (-1, False)])
+    def test_back_to_a_trial_that_still_runs_is_reviewed(self, world: World, hours: int, weaker: bool) -> None:
+        fleet.build(world)
+        now = content(fleet.rollout(world).stable)
+        trial = now | {"observe_until": canonical.moment(timezone.now() + timedelta(hours=hours))}
+        assert bool(bundles.loosens(now, trial)) is weaker
+        assert bundles.loosens(trial, now) == []
+
+    def test_back_to_a_gate_that_was_revoked_is_reviewed(self, world: World) -> None:
+        self.history(world)
+        now = content(fleet.rollout(world).stable)
+        revoked = now | {"hooks": [now["hooks"][0] | {"state": "revoked"}]}
+        assert bundles.loosens(now, revoked) == ["the gate block-rm would be revoked again"]
+
     def test_the_next_change_ends_the_hold(self, world: World) -> None:
         self.history(world)
         with acting(world.alice):
