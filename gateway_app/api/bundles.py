@@ -71,17 +71,23 @@ class CurrentBundle(ProfileView):
         return Response()
 
 
+def names(held: str, etag: str) -> bool:
+    """Whether an If-None-Match names this tag: alone, in a list, weak where a proxy made it so, or as any."""
+    if held == etag or not held:
+        return bool(held)
+    return held.strip() == "*" or etag in (one.strip().removeprefix("W/") for one in held.split(","))
+
+
 def answer(request: HttpRequest, team_id: UUID, profile_id: UUID, whose: Any) -> HttpResponse:
     """The bundle, or that nothing changed, at once or when the time to wait is up."""
     seconds = seconds_of(request.GET.get("wait", "0"), sync.LONGEST_WAIT) if request.META["QUERY_STRING"] else 0
     held = request.META.get("HTTP_IF_NONE_MATCH", "")
     served = whose(sync.desk_of(team_id, profile_id))
-    if served.etag == held and seconds:
-        served = sync.other_than(team_id, profile_id, seconds, held, whose) or served
-    if served.etag == held:
-        response = HttpResponse(status=304)
-    else:
-        response = HttpResponse(served.body, content_type="application/json")
+    is_held = names(held, served.etag)
+    if is_held and seconds:
+        other = sync.other_than(team_id, profile_id, seconds, served.etag, whose)
+        is_held, served = other is None, other or served
+    response = HttpResponse(status=304) if is_held else HttpResponse(served.body, content_type="application/json")
     response["ETag"] = served.etag
     response["Cache-Control"] = "no-cache"
     return response
@@ -169,7 +175,7 @@ class BundleFile(ProfileView):
     def get(self, request: Request, name: str, digest: str) -> HttpResponse:
         """Fetch the bytes of a digest; they never change."""
         profile = self.get_object()
-        if request.headers.get("If-None-Match") == f'"{digest}"' and files.needed(profile, digest):
+        if names(request.headers.get("If-None-Match", ""), f'"{digest}"') and files.needed(profile, digest):
             return HttpResponse(status=304, headers={"ETag": f'"{digest}"'})
         content = files.content(profile, digest)
         return HttpResponse(

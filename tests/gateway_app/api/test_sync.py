@@ -32,6 +32,16 @@ def test_the_first_answer_is_a_bundle_and_the_next_is_not(world: World) -> None:
     assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
 
 
+@pytest.mark.parametrize("held", ["W/{}", '"0.other", {}', '"a",W/{} , "b"', "*"])
+def test_a_tag_is_recognised_as_a_proxy_writes_it(world: World, held: str) -> None:
+    agent = fleet.agent(world)
+    agent.fetch()
+    address = f"profiles/{world.profile.name}/bundle"
+    assert agent.get(address, **{"If-None-Match": held.format(agent.etag)}).status_code == 304
+    assert agent.get(address, **{"If-None-Match": '"0.other"'}).status_code == 200
+    assert agent.get(f"{address}?wait=1", **{"If-None-Match": held.format(agent.etag)}).status_code == 304
+
+
 def test_an_unchanged_bundle_needs_no_query(committed_world: World) -> None:
     world = committed_world
     agent = fleet.agent(world)
