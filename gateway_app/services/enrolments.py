@@ -107,6 +107,8 @@ def enrol(
         raise EnrolmentRefused
     with scope.team(found[1]), transaction.atomic():
         enrolment = _claim(found[0], found[1])
+        # Names are given out one at a time: hosts of one image often have the same, and enrol at the same moment.
+        Profile.objects.for_team(found[1]).select_for_update(no_key=True).get(pk=enrolment.profile_id)
         agent = Agent(
             team_id=enrolment.team_id, profile=enrolment.profile, name=_free_name(enrolment.profile, name),
             ring=enrolment.ring, instance=instance, enrolment=enrolment, enrolled_by=enrolment.created_by,

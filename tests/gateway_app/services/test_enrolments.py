@@ -123,6 +123,21 @@ def test_only_owners_make_tokens_within_limits(world: World) -> None:
             enrolments.create(profile=world.profile, actor=world.alice.actor, name="odd", **values)  # type: ignore[arg-type]
 
 
+def test_hosts_of_one_name_enrol_at_the_same_moment(committed_world: World) -> None:
+    secrets = [fleet.token(committed_world, name=f"token {number}") for number in range(6)]
+
+    def attempt(secret: str) -> tuple[int, str]:
+        try:
+            response = fleet.enrol(secret, name="agent")
+            return response.status_code, response.json()["agent"]["name"]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        found = sorted(pool.map(attempt, secrets))
+    assert found == [(201, "agent"), *((201, f"agent-{number}") for number in range(2, 7))]
+
+
 def test_the_last_use_goes_to_exactly_one(committed_world: World) -> None:
     secret = fleet.token(committed_world, uses=2)
 
