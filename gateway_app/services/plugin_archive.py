@@ -25,29 +25,57 @@ INSTALL = """\
 #!/bin/sh
 # Installs the Caduceus plugin into a Hermes home. Holds no secret; enrol afterwards with a token.
 set -eu
-home="${{HERMES_HOME:-$HOME/.hermes}}"
 plane={url}
 digest={digest}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-curl -fsS "$plane/api/v1/plugin" -o "$work/caduceus.tar.gz"
-if command -v sha256sum >/dev/null 2>&1; then
-    found=$(sha256sum "$work/caduceus.tar.gz" | cut -d' ' -f1)
-else
-    found=$(shasum -a 256 "$work/caduceus.tar.gz" | cut -d' ' -f1)
-fi
-if [ "sha256:$found" != "$digest" ]; then
-    echo "The archive is not the one this script was made for: run it again, or ask the plane's operator." >&2
-    exit 1
-fi
-tar -xzf "$work/caduceus.tar.gz" -C "$work"
-mkdir -p "$home/plugins"
-rm -rf "$home/plugins/caduceus.old"
-[ ! -d "$home/plugins/caduceus" ] || mv "$home/plugins/caduceus" "$home/plugins/caduceus.old"
-mv "$work/caduceus" "$home/plugins/caduceus"
-rm -rf "$home/plugins/caduceus.old"
-hermes plugins enable caduceus >/dev/null 2>&1 || echo "Enable it with: hermes plugins enable caduceus"
-echo "Installed. Now: hermes caduceus enroll $plane TOKEN"
+
+main() {{
+    find_home
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    curl -fsS "$plane/api/v1/plugin" -o "$work/caduceus.tar.gz"
+    check_digest
+    tar -xzf "$work/caduceus.tar.gz" -C "$work"
+    mkdir -p "$home/plugins"
+    rm -rf "$home/plugins/caduceus.old"
+    [ ! -d "$home/plugins/caduceus" ] || mv "$home/plugins/caduceus" "$home/plugins/caduceus.old"
+    mv "$work/caduceus" "$home/plugins/caduceus"
+    rm -rf "$home/plugins/caduceus.old"
+    echo "Installed in $home/plugins/caduceus."
+    enable
+    echo "Now: hermes caduceus enroll $plane TOKEN"
+}}
+
+# Where Hermes itself looks: a profile that was chosen with `hermes profile use` has a home of its own.
+find_home() {{
+    home="${{HERMES_HOME:-}}"
+    if [ -z "$home" ] && command -v hermes >/dev/null 2>&1; then
+        home=$(hermes config path 2>/dev/null | sed -n 's,/config.yaml$,,p' | tail -n 1) || home=""
+    fi
+    home="${{home:-$HOME/.hermes}}"
+}}
+
+check_digest() {{
+    if command -v sha256sum >/dev/null 2>&1; then
+        found=$(sha256sum "$work/caduceus.tar.gz" | cut -d' ' -f1)
+    else
+        found=$(shasum -a 256 "$work/caduceus.tar.gz" | cut -d' ' -f1)
+    fi
+    if [ "sha256:$found" != "$digest" ]; then
+        echo "The archive is not the one this script was made for: run it again, or ask the plane's operator." >&2
+        exit 1
+    fi
+}}
+
+enable() {{
+    if ! command -v hermes >/dev/null 2>&1; then
+        echo "Hermes is not on your PATH. Once it is: hermes plugins enable caduceus"
+    elif ! hermes plugins enable caduceus >"$work/said" 2>&1; then
+        cat "$work/said" >&2
+        echo "Hermes did not enable it. When that is mended: hermes plugins enable caduceus"
+    fi
+}}
+
+main  # last, so that a script that was cut off on its way does nothing
 """
 
 
