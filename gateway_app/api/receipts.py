@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
+from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import errors
+from controlplane.api.audit import moment
 from controlplane.api.base import StrictSerializer
 from controlplane.errors import NotFound
 from controlplane.lib import canonical
 from controlplane.models import Ability
+from gateway_app.api.agents import AgentView
 from gateway_app.api.profile import ProfileView
 from gateway_app.models import Receipt, ReceiptOutcome
 from gateway_app.services import agents, receipts
@@ -123,13 +127,30 @@ class Receipts(ProfileView):
             taken = receipts.take(actor=self.actor, instance=instance, body=body)
         except (agents.AnotherInstance, receipts.Replayed) as refusal:
             # Answered, not raised: raising would undo that the plane noticed it.
-            return Response(errors.body(refusal.code, refusal.message), status=refusal.status)
+            return Response(errors.body(refusal.code, refusal.message, **refusal.details), status=refusal.status)
         answer = {
             "desired_serial": taken.desired_serial,
             "rotate": taken.rotate,
             "now": canonical.moment(taken.receipt.received_at),
         }
         return Response(answer, status=201 if taken.new else 200)
+
+
+class Live(AgentView):
+    """What one agent ran."""
+
+    serializer_class = ReceiptOut
+
+    @extend_schema(
+        parameters=[OpenApiParameter("at", str, description="A time; now without it.")], responses=ReceiptOut
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        """Say which bytes were live on an agent at a time: its receipt then, which the audit seals."""
+        text = request.query_params.get("at")
+        found = receipts.live_at(self.get_object(), moment(text, "at") if text else timezone.now())
+        if found is None:
+            raise NotFound("It had not reported anything by then.")
+        return self.answer(found)
 
 
 def plain(values: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ urlpatterns = [
     path("agents", agents.Agents.as_view()),
     path("agents/<uuid:id>", agents.OneAgent.as_view()),
     path("agents/<uuid:id>/accept-instance", agents.AcceptInstance.as_view()),
+    path("agents/<uuid:id>/live", receipts.Live.as_view()),
     path("agent", agents.Self.as_view()),
     path("agent/credential", agents.Credential.as_view()),
     path("profiles/<str:name>/settings", profile_settings.Settings.as_view()),

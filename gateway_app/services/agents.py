@@ -100,9 +100,10 @@ def check_instance(agent: Agent, instance: UUID | None) -> None:
     if instance is None:
         raise InstanceMissing(field="Caduceus-Instance")
     if agent.instance is None:
-        Agent.objects.for_team(agent.team_id).filter(pk=agent.pk, instance=None).update(instance=instance)
-        agent.instance = instance
-    elif agent.instance != instance:
+        rows = Agent.objects.for_team(agent.team_id).filter(pk=agent.pk)
+        rows.filter(instance=None).update(instance=instance)
+        agent.instance = rows.get().instance  # of two that claim it at once, the other may have been first
+    if agent.instance != instance:
         raise AnotherInstance
 
 

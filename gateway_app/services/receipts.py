@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Max
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
@@ -87,8 +88,7 @@ def _take(agent: Agent, body: dict[str, Any]) -> Taken:
 
 
 def _keep(agent: Agent, body: dict[str, Any]) -> Receipt:
-    if body["counter"] <= agent.counter:
-        raise Replayed(f"Counter {body['counter']} is not above {agent.counter}, the last one taken.")
+    _check_counter(agent, body["counter"])
     now = timezone.now()
     at = parse_datetime(body["at"])
     if at is None or abs(at - now) > FARTHEST:
@@ -102,8 +102,17 @@ def _keep(agent: Agent, body: dict[str, Any]) -> Receipt:
     )  # fmt: skip
     receipt.digest = digest(receipt)
     receipt.save(force_insert=True)
-    _note(agent, receipt)
+    if receipt.counter > agent.counter:
+        _note(agent, receipt)  # one that was overtaken on its way is kept, and says nothing about now
     return receipt
+
+
+def _check_counter(agent: Agent, counter: int) -> None:
+    """Refuse a number that this installation has used; say how far they went, for one that was restored."""
+    rows = Receipt.objects.for_team(agent.team_id).filter(agent=agent, instance=agent.instance)
+    if rows.filter(counter=counter).exists():
+        last = rows.aggregate(last=Max("counter"))["last"]
+        raise Replayed(f"Counter {counter} is not above {last}, the last one taken.", last=last)
 
 
 def _note(agent: Agent, receipt: Receipt) -> None:

@@ -202,7 +202,7 @@ def _known(actor: Actor, instance: UUID | None) -> Known | None:
             agent: Agent = credentials.agent_of(actor)
         except credentials.NotAnAgent:
             return None
-        if agent.instance is None and instance is not None:
+        if agent.instance is None:
             with scope.writing(agent.team_id):
                 agents.check_instance(agent, instance)
     return Known(agent.pk, str(agent.instance or ""), agent.ring, agent.bucket)

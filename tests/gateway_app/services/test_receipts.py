@@ -78,6 +78,26 @@ def test_an_old_receipt_sent_again_is_refused_and_noticed(agent: fleet.FakeAgent
     assert told(world) == ["build-7 is used in two places (deploy-bot)"]
 
 
+def test_a_receipt_that_was_overtaken_is_kept_and_changes_nothing(agent: fleet.FakeAgent, world: World) -> None:
+    route(world)
+    first, second = agent.receipt(health={"calls": 1}), agent.receipt(health={"calls": 2})
+    assert [agent.send(body).status_code for body in (second, first)] == [201, 201]
+    assert (agent.row().counter, agent.row().health["calls"], agent.row().conflict) == (2, 2, "")
+    assert told(world) == [], "two threads of one agent are not two places"
+
+
+def test_a_restored_agent_is_told_how_far_its_numbers_went(agent: fleet.FakeAgent, world: World) -> None:
+    agent.report()
+    agent.report()
+    with acting(world.alice):
+        agents.accept_instance(agent=agent.row(), actor=world.alice.actor)
+    agent.counter = 0
+    refused = agent.report()
+    assert (refused.status_code, refused.json()["error"]["details"]) == (409, {"last": 2})
+    agent.counter = 2
+    assert agent.report().status_code == 201
+
+
 def test_one_id_is_not_two_receipts(agent: fleet.FakeAgent) -> None:
     body = agent.receipt()
     agent.send(body)
@@ -100,6 +120,8 @@ def test_a_moved_agent_can_be_accepted(agent: fleet.FakeAgent, world: World) -> 
     agent.report()
     with acting(world.alice):
         agents.accept_instance(agent=agent.row(), actor=world.alice.actor)
+    agent.instance = ""
+    assert agent.fetch().json()["error"]["field"] == "Caduceus-Instance", "nobody in particular cannot claim it"
     agent.instance, agent.counter = str(uuid4()), 0
     assert agent.fetch().status_code in {200, 304}
     assert agent.report().status_code == 201
@@ -200,6 +222,11 @@ def test_what_was_live_when(agent: fleet.FakeAgent, world: World) -> None:
         found = receipts.live_at(agent.row(), timezone.now())
     assert found is not None
     assert found.body["effective"][0]["digest"].startswith("sha256:")
+    client = world.alice.api("read")
+    address = f"/api/v1/agents/{agent.id}/live"
+    assert client.get(address).json()["body"]["effective"] == found.body["effective"]
+    assert client.get(address, {"at": canonical.moment(before)}).status_code == 404
+    assert client.get(address, {"at": "yesterday"}).json()["error"]["field"] == "at"
 
 
 def test_receipts_are_sealed_into_the_audit(committed_world: World, settings: Any) -> None:
