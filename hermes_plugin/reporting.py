@@ -26,6 +26,7 @@ MOST_BATCH = 200
 MOST_BATCH_BYTES = 4 * 2**20
 MOST_SPOOLED_BYTES = 64 * 2**20
 PAUSE_SECONDS = 1.0
+EXIT_SECONDS = 2.0
 MOST_PAYLOAD = 200_000
 
 Noted = tuple[float, str, dict[str, Any], Mapping[str, Any] | None]
@@ -40,6 +41,8 @@ class Reporter:
         self._queue: collections.deque[Noted] = collections.deque()
         self._wake = threading.Event()
         self._sending = threading.Lock()
+        self._flying: list[str] = []
+        """The batch that is being sent: not in the queue any more, and perhaps never to arrive."""
         self._thread: threading.Thread | None = None
         self._away_until = 0.0
         self._backoff = 1.0
@@ -102,12 +105,17 @@ class Reporter:
         """Send what is there, older things first; to the disk with what the plane does not take now."""
         with self._sending:
             reachable = time.monotonic() >= self._away_until and self._send_spooled(timeout)
-            while self._queue:
-                batch = self._take()
-                if not (reachable and self._send(batch, timeout)):
-                    reachable = False
-                    self._spool(batch)
-            return reachable
+            return self._empty(timeout, reachable)
+
+    def _empty(self, timeout: float, reachable: bool) -> bool:
+        """Send the queue as long as the plane takes it, and put the rest on disk; whether it took all."""
+        while self._queue:
+            self._flying = self._take()
+            reachable = reachable and self._send(self._flying, timeout)
+            if not reachable:
+                self._spool(self._flying)
+            self._flying = []
+        return reachable
 
     def _take(self) -> list[str]:
         batch: list[str] = []
@@ -186,12 +194,17 @@ class Reporter:
         return True
 
     def at_exit(self) -> None:
-        """Send or keep everything before the process ends."""
-        self._away_until = 0.0
+        """Send the last events before the process ends, or keep them on disk where that takes longer than a moment."""
+        is_free = self._sending.acquire(timeout=EXIT_SECONDS)
         try:
-            self.flush(timeout=2.0)
+            if self._flying:
+                self._spool(self._flying)  # under the ids that are on their way, so that the plane has them once
+            self._empty(EXIT_SECONDS, is_free and not self.spooled())
         except Exception as error:
             log.warning("events could not be kept: %s", error)
+        finally:
+            if is_free:
+                self._sending.release()
 
 
 def _index(error: Refused) -> int | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from . import commands, gateway_events, gateway_files, plugin_events, process, syncing
 from .agent import Agent
@@ -36,7 +38,20 @@ def register(ctx: Any) -> None:
     _settle(agent)
     agent.reporter.start()
     syncing.Sync(agent).start()
-    atexit.register(agent.reporter.at_exit)
+    _at_exit(agent.reporter.at_exit)
+
+
+def _at_exit(keep: Callable[[], None]) -> None:
+    """Have the last events kept however Hermes ends: its gateway and `hermes -z` leave by `os._exit`."""
+    atexit.register(keep)
+    process_id, leave = os.getpid(), os._exit
+
+    def left(status: int) -> NoReturn:
+        if os.getpid() == process_id:  # a forked child leaves this way too, and these events are not its own
+            keep()
+        leave(status)
+
+    os._exit = left
 
 
 def _settle(agent: Agent) -> None:
