@@ -20,7 +20,8 @@ from .judging import Judgement, refusal
 Action = verdict.Action
 DECIDE_SECONDS = 8.0
 POLL_SECONDS = 25
-LONGEST_WAIT = 86_400.0
+UNTOLD_WAIT = 3600.0
+"""How long somebody may answer as long as the plane has not said until when."""
 OUTCOMES = {
     "allow": Action.ALLOW, "block": Action.BLOCK, "inject": Action.INJECT, "replace": Action.REPLACE,
     "skip": Action.SKIP, "rewrite": Action.REWRITE,
@@ -89,7 +90,9 @@ class RemotePlane:
             ended = {"state": "cancelled", "note": "the user stopped the agent"}
         message = sentence(ended)
         if ended.get("state") == "approved":
-            return Judgement(hook=str(answer.get("hook") or ""), decision=str(answer.get("decision") or ""))
+            return Judgement(
+                hook=str(answer.get("hook") or ""), decision=str(answer.get("decision") or ""), approval=approval
+            )
         return self._read(event, {**answer, "outcome": "block", "message": message})
 
     def outcome(self, approval: str, deadline: float | None = None) -> dict[str, Any]:
@@ -115,18 +118,18 @@ class RemotePlane:
         return dict(box["ended"])
 
     def _poll(self, approval: str, deadline: float | None, stop: threading.Event) -> dict[str, Any]:
-        pause = 0.25
-        ends = deadline if deadline is not None else self.client.now() + LONGEST_WAIT
+        pause, wait = 0.25, 0  # the first look learns the deadline: the plane may be away afterwards
+        ends = deadline if deadline is not None else self.client.now() + UNTOLD_WAIT
         while not stop.is_set():
             try:
-                row = self.client.get(f"approvals/{approval}?wait={POLL_SECONDS}", timeout=POLL_SECONDS + 10).json()
+                row = self.client.get(f"approvals/{approval}?wait={wait}", timeout=wait + 10).json()
             except Unreachable:
                 if self.client.now() > ends:
                     return {"state": "expired", "note": "the control plane could not be reached"}
                 stop.wait(pause * random.uniform(0.7, 1.3))  # noqa: S311 jitter
                 pause = min(pause * 2, 5.0)
                 continue
-            pause = 0.25
+            pause, wait = 0.25, POLL_SECONDS
             if row.get("state") != "pending":
                 return row
             ends = moment(row.get("deadline"), never=ends)

@@ -14,6 +14,7 @@ Action = verdict.Action
 Run = Callable[[dispatch.Hook, str, Mapping[str, Any]], verdict.Outcome | Sequence[verdict.Outcome]]
 MEMORY_ONLY = frozenset({"pre_gateway_dispatch"})
 """Events that are fired on the gateway's event loop: nothing may be waited for."""
+NOT_AWAITED = "an agent answers from memory here: the gateway's event loop waits for no webhook"
 UNREACHABLE = verdict.NoVerdict(verdict.NoVerdictKind.NOT_RUNNABLE, "the control plane cannot be reached")
 
 
@@ -33,13 +34,15 @@ class Judgement:
     no_verdicts: tuple[str, ...] = ()
     decision: str = ""
     """The plane's decision, where it was asked."""
+    approval: str = ""
+    """The request that a person approved."""
 
     def facts(self) -> dict[str, Any]:
         """What is reported about it: only what says something."""
         named = {"outcome": self.action.value, "message": self.message[:2000], "hook": self.hook,
                  "version": self.version, "digest": self.digest, "fail_mode": self.fail_mode,
                  "observed": list(self.observed), "no_verdicts": list(self.no_verdicts),
-                 "decision": self.decision}  # fmt: skip
+                 "decision": self.decision, "approval": self.approval}  # fmt: skip
         return {name: value for name, value in named.items() if value}
 
 
@@ -65,7 +68,7 @@ class Judge:
             return self._switched(switch, event, payload)
         if rule_effects.transformed_field(event):
             return self._transform(event, payload, kwargs, now)
-        ruling = self.configuration.layers(now).evaluate(event, payload)
+        ruling = self.configuration.layers(now).evaluate(event, payload, _unasked if event in MEMORY_ONLY else None)
         if ruling.action in layering.REFUSING:
             return _of_ruling(ruling)
         local = self._run_local(event, kwargs, now)
@@ -179,6 +182,11 @@ class Judge:
 NOTHING = Judgement()
 
 
+def _unasked(*_: Any) -> verdict.Outcome:
+    """What a webhook says where nobody may wait for it: its fail mode decides, instead of nobody."""
+    return verdict.NoVerdict(verdict.NoVerdictKind.NOT_RUNNABLE, NOT_AWAITED)
+
+
 def refusal(event: str, message: str, *, hook: str = "") -> Judgement:
     """The strongest no that the event knows; nothing where it knows none."""
     known = events.find(event)
@@ -213,6 +221,7 @@ def _merged(local: Judgement, ruling: layering.Ruling, answer: Judgement | None 
         observed=(*ruled.observed, *local.observed),
         no_verdicts=(*ruled.no_verdicts, *local.no_verdicts),
         decision=answer.decision if answer else "",
+        approval=answer.approval if answer else "",
     )
 
 

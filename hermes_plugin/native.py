@@ -73,6 +73,18 @@ def settle(configuration: Configuration, now: float) -> None:
     _register_approved(shell_hooks, pairs)
 
 
+def withdraw(configuration: Configuration, now: float) -> None:
+    """Take away the consent that the plane gave."""
+    try:
+        from agent import shell_hooks
+    except ImportError:
+        return
+    pairs = approved_pairs(configuration, now)
+    with shell_hooks._locked_update_approvals() as data:
+        kept = [one for one in data.get("approvals", []) if (one.get("event"), one.get("command")) not in pairs]
+        data["approvals"] = kept
+
+
 def _approvals(found: Any, pairs: dict[tuple[str, str], Item | None], shell_hooks: Any) -> list[dict[str, Any]]:
     """The approved entries as they are, and new ones for what is missing."""
     kept: dict[tuple[str, str], dict[str, Any]] = {}
@@ -152,6 +164,37 @@ def foreign_plugins() -> list[str]:
         for name, one in loaded.items()
         if one.enabled and one.module is not None and one.manifest.source != "bundled" and name != OURS
     ]
+
+
+def claim_question(session: str, command: Any) -> Any:
+    """The place in Hermes's queue of the question that is being asked: the newest about this command that is not taken.
+
+    The queue has no ids, and calls that run side by side ask in one session at the same time.
+    """
+    from tools import approval
+
+    with approval._lock:
+        for entry in reversed(approval._gateway_queues.get(session, [])):
+            if entry.data.get("command") == command and not entry.data.get(OURS):
+                entry.data[OURS] = True
+                return entry
+    return None
+
+
+def answer_question(session: str, entry: Any, choice: str, reason: str | None) -> bool:
+    """Answer one question of a chat, whichever else waits before it; whether it still waited."""
+    from tools import approval
+
+    with approval._lock:
+        queue = approval._gateway_queues.get(session, [])
+        if entry is None or entry not in queue:
+            return False
+        queue.remove(entry)
+        if not queue:
+            approval._gateway_queues.pop(session, None)
+        entry.result, entry.reason = choice, reason
+    entry.event.set()
+    return True
 
 
 def config() -> dict[str, Any]:

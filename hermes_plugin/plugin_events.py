@@ -31,7 +31,7 @@ def callback(agent: Agent, event: str, approvals: native_approvals.Bridge) -> Ca
     def call(**kwargs: Any) -> Any:
         judgement = agent.answer(event, kwargs)
         try:
-            approvals.follow(event, kwargs)
+            approvals.follow(event, kwargs, judgement)
         except Exception:
             log.exception("an approval of Hermes could not be followed")
         facts = judgement.facts() if _says_something(judgement) else None

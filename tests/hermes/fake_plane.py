@@ -66,6 +66,10 @@ class FakePlane:
     repeated: int = 0
     receipts: list[dict[str, Any]] = field(default_factory=list)
     port: int = 0
+    hanging: bool = False
+    """Take connections and requests, and answer none."""
+    over: set[str] = field(default_factory=set)
+    """Secrets that are refused by now."""
     accepted: str = ""
     """The enrolment token that is taken, where it is not the plane's own."""
 
@@ -145,10 +149,11 @@ class FakePlane:
         self.approvals[row["id"]] = row
         return {"outcome": "wait", "approval": row["id"], "hook": "ask", "message": "A person decides."}
 
-    def answer(self, state: str, **more: Any) -> None:
-        """Decide the newest request."""
+    def answer(self, state: str, *, command: str = "", **more: Any) -> None:
+        """Decide the newest request, or the newest about a command."""
         with self.changed:
-            next(reversed(self.approvals.values())).update(state=state, hermes_choice=more.pop("choice", ""), **more)
+            rows = [row for row in self.approvals.values() if row.get("command", "").startswith(command)]
+            rows[-1].update(state=state, hermes_choice=more.pop("choice", ""), **more)
             self.changed.notify_all()
 
     def wait_for(self, condition: Callable[[], Any], seconds: float = 30) -> Any:
@@ -207,10 +212,21 @@ def _handler(plane: FakePlane) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        def refuse(self, status: int, code: str) -> None:
-            self.reply(status, {"error": {"code": code, "message": code, "field": "", "request_id": ""}})
+        def refuse(self, status: int, code: str, **details: Any) -> None:
+            error = {"code": code, "message": code, "field": "", "request_id": "", "details": details}
+            self.reply(status, {"error": error})
+
+        def is_answered(self) -> bool:
+            while plane.hanging and plane.server is not None:
+                time.sleep(0.1)
+            if self.headers.get("Authorization", "").removeprefix("Bearer ") in plane.over:
+                self.refuse(401, "not_authenticated")
+                return False
+            return True
 
         def do_GET(self) -> None:
+            if not self.is_answered():
+                return
             parts = urlsplit(self.path)
             path = parts.path.removeprefix("/api/v1/")
             wait = float(parse_qs(parts.query).get("wait", ["0"])[0])
@@ -256,6 +272,8 @@ def _handler(plane: FakePlane) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             path = urlsplit(self.path).path.removeprefix("/api/v1/")
             given = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+            if not self.is_answered():
+                return
             if path == "enroll":
                 known = given["token"] == (plane.accepted or plane.token)
                 self.reply(201, _enrolled(plane)) if known else self.refuse(401, "enrolment_refused")
@@ -268,6 +286,10 @@ def _handler(plane: FakePlane) -> type[BaseHTTPRequestHandler]:
                     plane.events[one["id"]] = one
                 self.reply(202, {"accepted": len(given["events"]), "repeated": 0})
             elif path == f"profiles/{PROFILE}/receipts":
+                taken = {receipt["counter"] for receipt in plane.receipts}
+                if given["counter"] in taken:
+                    self.refuse(409, "replayed", last=max(taken))
+                    return
                 plane.receipts.append(given)
                 self.reply(201, {"desired_serial": plane.serial, "now": now(), "rotate": False})
             elif path == "approvals":
