@@ -29,12 +29,17 @@ NOT_LOADED = (
 )
 
 
+CLOCK_STEP = 300.0
+"""How far a clock may be set back before what it said earlier counts for nothing, in seconds."""
+
+
 class Agent:
     """One enrolled home in one process."""
 
     def __init__(self, store: Store, identity: Identity, ctx: Any = None) -> None:
         self.store, self.identity = store, identity
         self.client = identity.client()
+        self.client.kept = self._kept_secret
         self.plane = RemotePlane(self.client, identity.profile, native.is_interrupted, native.surface())
         self.scripts, self.modules = Scripts(store), Modules(store, ctx)
         self.reporter = Reporter(store, lambda: self.client, identity.profile)
@@ -44,6 +49,8 @@ class Agent:
         self.restart_reasons: list[str] = []
         self.durations: collections.deque[float] = collections.deque(maxlen=10_000)
         self.calls = self.errors = 0
+        self.applied_at = time.monotonic()
+        """When the bundle in force was put there."""
         self.changed = threading.Event()
         """Set when a receipt is due."""
         self.last_contact = 0.0
@@ -57,14 +64,17 @@ class Agent:
     # What is in force, and how it gets there
 
     def trust(self) -> envelope.Trust:
-        """What was pinned and accepted so far, as the disk has it."""
+        """What was pinned and accepted so far, as the disk has it; never less than what is in force."""
         try:
             state = self.store.state()
         except StoreError:
             state = {}
+        highest = int(state.get("highest", 0))
+        in_force = self.configuration.serial if self.configuration else 0
+        digest = str(state.get("content_digest", "")) if highest >= in_force else ""
         return envelope.Trust(
             self.identity.ring, self.identity.team, self.identity.profile,
-            int(state.get("highest", 0)), str(state.get("content_digest", "")), str(state.get("key_id", "")),
+            max(highest, in_force), digest, str(state.get("key_id", "")),
         )  # fmt: skip
 
     def load(self) -> None:
@@ -76,7 +86,7 @@ class Agent:
             raw = (self.store.root / "bundle.json").read_bytes()
             self._put(_readable(envelope.verify(raw, trust)))
         except FileNotFoundError:
-            self.broken = "it is missing" if trust.highest else ""
+            self.broken = "it is missing" if trust.highest else "none was fetched yet"
         except Exception as error:
             # Whatever is wrong with it: an agent that cannot tell what it may do does nothing.
             self.broken = str(error) or type(error).__name__
@@ -137,6 +147,9 @@ class Agent:
                     log.error("the script of %s cannot be laid out: %s", item.name, error)
         lingering = self.modules.put(configuration.items)
         before = self.configuration
+        if before is None or before.serial != configuration.serial:
+            self.forget_health()  # what the former bundle's gates did must not be held against this one
+            self.applied_at = time.monotonic()
         self.judge = Judge(configuration, self._run, self.plane)
         self.broken = ""
         self.restart_reasons = [*lingering, *self._settle(before, configuration)]
@@ -158,7 +171,7 @@ class Agent:
         started = time.perf_counter()
         judge = self.judge
         if judge is None:
-            return refusal(event, NOT_LOADED.format(self.broken)) if self.broken else NOTHING
+            return refusal(event, NOT_LOADED.format(self.broken or "none was fetched yet"))
         try:
             if not judge.configuration.listens(event):
                 return NOTHING
@@ -179,7 +192,10 @@ class Agent:
 
     def _stale(self, configuration: Configuration, event: str) -> str:
         seconds = configuration.agent("stale_after")
-        if seconds is None or time.time() - self.last_contact <= seconds or not configuration.has_closed_gate(event):
+        if seconds is None or not configuration.has_closed_gate(event):
+            return ""
+        # A contact that is still to come was noted by a clock that was wrong: it proves nothing.
+        if -CLOCK_STEP <= time.time() - self.last_contact <= seconds:
             return ""
         return f"The control plane was not heard of for more than {seconds} seconds, so this was not done."
 
@@ -204,6 +220,11 @@ class Agent:
 
     # What it says about itself
 
+    def forget_health(self) -> None:
+        """Count calls, errors and times anew."""
+        self.calls = self.errors = 0
+        self.durations.clear()
+
     def heard(self) -> None:
         """Note that the plane answered just now."""
         now = time.time()
@@ -221,6 +242,17 @@ class Agent:
             if current.data["credential"] == self.identity.data["credential"]:
                 current = rotate(self.store, current, self.client)
             self.identity, self.client.secret = current, str(current.data["credential"]["secret"])
+
+    def _kept_secret(self) -> str:
+        """The secret that another process of this home got by renewing the credential."""
+        try:
+            current = Identity.load(self.store)
+        except StoreError:
+            return ""
+        if current is None or current.data["agent"] != self.identity.data["agent"]:
+            return ""
+        self.identity = current
+        return str(current.data["credential"]["secret"])
 
 
 def _readable(verified: envelope.Verified) -> Configuration:

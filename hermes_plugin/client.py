@@ -7,7 +7,7 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -29,9 +29,12 @@ class Unreachable(Exception):
 class Refused(Exception):
     """The plane answered, and said no."""
 
-    def __init__(self, status: int, code: str, message: str, field: str = "") -> None:
+    def __init__(
+        self, status: int, code: str, message: str, field: str = "", details: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(f"{message} ({status} {code})")
         self.status, self.code, self.message, self.field = status, code, message, field
+        self.details = details or {}
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class Client:
     instance: str = ""
     skew: float = 0.0
     """How far the plane's clock is ahead of ours, in seconds."""
+    kept: Callable[[], str] | None = None
+    """The secret as the disk has it now: another process of this home may have renewed it."""
     _local: threading.local = field(default_factory=threading.local, repr=False)
 
     def now(self) -> float:
@@ -91,8 +96,24 @@ class Client:
         sent = {"Accept": "application/json", "User-Agent": f"caduceus-plugin/{VERSION}", **(headers or {})}
         if body is not None:
             sent["Content-Type"] = content_type
-        if self.secret:
-            sent |= {"Authorization": f"Bearer {self.secret}", "Caduceus-Instance": self.instance}
+        try:
+            return self._send(method, path, body, sent | self._credential(), timeout)
+        except Refused as error:
+            if error.status != 401 or not self._adopt():
+                raise
+        return self._send(method, path, body, sent | self._credential(), timeout)
+
+    def _credential(self) -> dict[str, str]:
+        if not self.secret:
+            return {}
+        return {"Authorization": f"Bearer {self.secret}", "Caduceus-Instance": self.instance}
+
+    def _adopt(self) -> bool:
+        """Take up the secret on disk; whether it is another one than was refused."""
+        refused, self.secret = self.secret, (self.kept() if self.kept else "") or self.secret
+        return self.secret != refused
+
+    def _send(self, method: str, path: str, body: bytes | None, sent: Mapping[str, str], timeout: float) -> Answer:
         for fresh in (False, True):
             try:
                 return self._exchange(method, path, body, sent, timeout, fresh)
@@ -162,7 +183,13 @@ def _checked(answer: Answer) -> Answer:
         raise Unreachable(f"the plane answered {answer.status}", retry_after=seconds)
     try:
         error = json.loads(answer.body)["error"]
-        raise Refused(answer.status, str(error["code"]), str(error["message"]), str(error.get("field") or ""))
+        raise Refused(
+            answer.status,
+            str(error["code"]),
+            str(error["message"]),
+            str(error.get("field") or ""),
+            error.get("details"),
+        )
     except (ValueError, KeyError, TypeError, RecursionError):
         raise Refused(answer.status, "unreadable", "The plane refused without a reason.") from None
 

@@ -13,14 +13,17 @@ from typing import Any
 
 from . import gateway_files, native, process, settings
 from .agent import Agent
-from .client import segment
+from .client import Refused, segment
 from .configuration import Configuration, Item
 from .engine import consent, shell
+from .judging import MEMORY_ONLY, NOT_AWAITED
 from .store import sha256
 from .version import VERSION, hermes_version, platform_text
 
 Drift = dict[str, str]
 MOST_DETAIL = 500
+MOST_DRIFT = 200
+"""What the plane takes of one receipt; the rest shows when these are mended."""
 
 
 def effective(agent: Agent) -> list[dict[str, Any]]:
@@ -51,6 +54,8 @@ def problem(agent: Agent, item: Item, registered: set[str] | None) -> str:
         return f"Hermes does not call the plugin at {', '.join(missing)}"
     if len(plugin_events) < len(item.place.hook.events) and not gateway_files.intact(agent.store):
         return "the gateway's hook directory is not in place"
+    if item.kind == "webhook" and MEMORY_ONLY & set(plugin_events):
+        return NOT_AWAITED
     if item.kind == "shell":
         return agent.scripts.problem(item)
     if item.kind in ("plugin", "gateway"):
@@ -73,7 +78,7 @@ def drift(agent: Agent) -> list[Drift]:
         found += _settings(configuration)
     if agent.broken:
         found.append({"kind": "other", "what": "bundle.json", "detail": agent.broken})
-    return [{**one, "detail": one["detail"][:MOST_DETAIL]} for one in found]
+    return [{**one, "detail": one["detail"][:MOST_DETAIL]} for one in found[:MOST_DRIFT]]
 
 
 def _process() -> Iterator[Drift]:
@@ -146,7 +151,7 @@ def missing_environment(configuration: Configuration | None) -> list[str]:
     """Declared variables that the agent's environment does not have."""
     items = configuration.items if configuration else ()
     declared = {str(name) for item in items if item.runs_here for name in item.manifest.get("environment") or ()}
-    return sorted(name for name in declared if name not in os.environ)
+    return sorted(name for name in declared if name not in os.environ)[:MOST_DRIFT]
 
 
 def receipt(agent: Agent, outcome: str, *, serial: int | None = None, reason: str = "") -> dict[str, Any]:
@@ -174,8 +179,7 @@ def health(agent: Agent) -> dict[str, Any]:
     """What the gates did since this was last asked."""
     times = sorted(agent.durations)
     calls, errors = agent.calls, agent.errors
-    agent.calls = agent.errors = 0
-    agent.durations.clear()
+    agent.forget_health()
     p50 = statistics.median(times) * 1000 if times else 0.0
     p99 = times[min(len(times) - 1, int(len(times) * 0.99))] * 1000 if times else 0.0
     return {"calls": calls, "errors": errors, "p50_ms": round(p50, 3), "p99_ms": round(p99, 3)}
@@ -188,5 +192,17 @@ def current(agent: Agent) -> dict[str, Any]:
 
 
 def send(agent: Agent, body: dict[str, Any]) -> dict[str, Any]:
-    """Hand a receipt in; raises Unreachable or Refused."""
-    return agent.client.post(f"profiles/{segment(agent.identity.profile)}/receipts", body, timeout=10.0)
+    """Hand a receipt in; raises Unreachable or Refused.
+
+    A home that was restored from a backup counts from where it was then. The plane noticed and says how far the
+    numbers went, so that the receipts after it are taken again.
+    """
+    path = f"profiles/{segment(agent.identity.profile)}/receipts"
+    try:
+        return agent.client.post(path, body, timeout=10.0)
+    except Refused as error:
+        last = error.details.get("last")
+        if error.code != "replayed" or type(last) is not int:
+            raise
+    anew = {**body, "id": str(uuid.uuid4()), "counter": agent.store.next_counter(above=last)}
+    return agent.client.post(path, anew, timeout=10.0)

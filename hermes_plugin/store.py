@@ -101,7 +101,7 @@ class Store:
     def locked(self, name: str = "lock") -> Iterator[None]:
         """One thread of one process at a time; whoever holds it may take it again."""
         path = self.root / name
-        with _lock:
+        with _lock_of(path):
             if path in _held:
                 yield
                 return
@@ -141,17 +141,24 @@ class Store:
             self.write("state.json", state)
             return state
 
-    def next_counter(self) -> int:
+    def next_counter(self, above: int = 0) -> int:
         """A number that no receipt of this installation had before; on disk before it is used."""
         with self.locked():
             state = self.state()
-            number = int(state.get("counter", 0)) + 1
+            number = max(int(state.get("counter", 0)), above) + 1
             self.write("state.json", {**state, "counter": number})
             return number
 
 
-_lock = threading.RLock()
+_guard = threading.Lock()
+_locks: dict[Path, threading.RLock] = {}
 _held: set[Path] = set()
+
+
+def _lock_of(path: Path) -> threading.RLock:
+    """The lock of this file among our threads: sending what was spooled must not hold up a new bundle."""
+    with _guard:
+        return _locks.setdefault(path, threading.RLock())
 
 
 def sha256(content: bytes) -> str:

@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 50
 RECEIPT_SECONDS = 600.0
+TRIAL_SECONDS = 900.0
+"""How long a bundle counts as new: a rollout waits for what its first gate calls were like."""
+TRIAL_RECEIPT_SECONDS = 60.0
 LOOK_SECONDS = 5.0
 LONGEST_PAUSE = 60.0
 
@@ -113,25 +116,12 @@ class Sync:
                 self._note(str(error))
             except (Refused, EnrolmentError) as error:
                 self._note(str(error))
-                self._adopt()
                 pause = max(pause, 10.0)
             except Exception as error:
                 log.exception("the plane could not be followed")
                 self._note(f"{type(error).__name__}: {error}")
             self._stop.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 jitter
             pause = min(pause * 2, LONGEST_PAUSE)
-
-    def _adopt(self) -> None:
-        """Take up a credential that another process of this home renewed."""
-        from .identity import Identity
-
-        try:
-            current = Identity.load(self._agent.store)
-        except StoreError:
-            return
-        if current is not None:
-            self._agent.identity = current
-            self._agent.client.secret = str(current.data["credential"]["secret"])
 
     def _note(self, error: str) -> None:
         try:
@@ -140,6 +130,12 @@ class Sync:
         except StoreError as problem:
             log.warning("%s", problem)
 
+    def _pause(self) -> float:
+        """How long the last receipt is good for: gates that fail, or that are new and were asked, are told of sooner."""
+        agent = self._agent
+        is_new = time.monotonic() - agent.applied_at < TRIAL_SECONDS
+        return TRIAL_RECEIPT_SECONDS if agent.errors or (is_new and agent.calls) else RECEIPT_SECONDS
+
     def _look(self) -> None:
         """Send a receipt at start, when drift appears or goes, and every ten minutes."""
         last: Any = None
@@ -147,7 +143,7 @@ class Sync:
         while not self._stop.is_set():
             try:
                 seen = (receipts.drift(self._agent), receipts.effective(self._agent))
-                due = time.monotonic() - sent > RECEIPT_SECONDS
+                due = time.monotonic() - sent > self._pause()
                 if self._agent.configuration is not None and (due or seen != last):
                     body = receipts.current(self._agent)
                     hand_in(self._agent, body)

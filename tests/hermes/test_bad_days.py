@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
+from hermes_plugin import syncing
 from tests.hermes.building import Home, finish
 from tests.hermes.fake_plane import FakePlane, content, rule
 
@@ -108,3 +112,82 @@ for kind, act in values["acts"].items():
     )
     assert found.pop("before") == []
     assert {kind: kinds for kind, kinds in found.items() if kinds != [kind]} == {}
+
+
+ASK = rule("ask", when={"tool_input.command": {"contains": "touch"}}, then={"ask": {"message": "?"}})
+
+
+def test_hermes_with_a_plane_that_takes_calls_and_never_answers(enrolled: Home, plane: FakePlane) -> None:
+    plane.publish(content(ASK))
+    assert enrolled.hermes("caduceus", "sync").returncode == 0
+    plane.hanging = True
+    started, asked, other, refused = enrolled.run("""
+began = _time.monotonic(); start(); started = _time.monotonic() - began
+began = _time.monotonic(); refused = terminal('touch x'); asked = _time.monotonic() - began
+began = _time.monotonic(); terminal('echo hi'); other = _time.monotonic() - began
+result = [started, asked, other, refused]
+""")
+    assert "the control plane cannot be reached" in refused["error"]
+    assert (asked < 12, other < 5) == (True, True), (started, asked, other)
+    plane.hanging = False
+    assert enrolled.hermes("caduceus", "sync").returncode == 0
+    told = [e["payload"]["args"]["command"] for e in plane.events.values() if e["event"] == "pre_tool_call"]
+    assert sorted(told) == ["echo hi", "touch x"]
+
+
+def test_hermes_does_nothing_before_it_was_told_anything(enrolled: Home) -> None:
+    assert "none was fetched yet" in enrolled.run("start(); result = terminal('echo hi')")["error"]
+
+
+def test_hermes_goes_on_with_a_credential_that_another_process_renewed(enrolled: Home, plane: FakePlane) -> None:
+    plane.publish(content(ASK))
+    plane.decide = lambda asked: {"outcome": "allow"}
+    process = enrolled.start("""
+start()
+open('ready', 'w').close()
+until(lambda: _os.path.exists('renewed'))
+result = terminal('touch x && echo yes')
+""")
+    plane.wait_for(lambda: (enrolled.path.parent / "ready").exists())
+    enrolment = enrolled.path / "caduceus" / "agent.json"
+    enrolment.write_text(enrolment.read_text().replace("cad_secret", "cad_newer"))
+    plane.over.add("cad_secret")
+    (enrolled.path.parent / "renewed").touch()
+    assert finish(process)["output"] == "yes"
+
+
+def test_hermes_health_is_that_of_the_bundle_that_a_receipt_names(enrolled: Home, plane: FakePlane) -> None:
+    plane.publish(content(OLD))
+    process = enrolled.start("""
+start()
+for _ in range(5): terminal('echo hi')
+open('called', 'w').close()
+result = until(lambda: terminal('echo hi')["error"] == "new")
+_time.sleep(1)
+""")
+    plane.wait_for(lambda: (enrolled.path.parent / "called").exists())
+    before = len(plane.receipts)
+    plane.publish(content(NEW))
+    assert finish(process) is True
+    first = next(receipt for receipt in plane.receipts[before:] if receipt["serial"] == 2)
+    assert first["health"]["calls"] < 5
+
+
+def test_hermes_restored_from_a_backup_goes_on_above_its_numbers(enrolled: Home, plane: FakePlane) -> None:
+    plane.publish(content(OLD))
+    assert enrolled.hermes("caduceus", "sync").returncode == 0
+    state = enrolled.path / "caduceus" / "state.json"
+    state.write_text(json.dumps(enrolled.state() | {"counter": 0}))
+    plane.publish(content(NEW))
+    assert enrolled.hermes("caduceus", "sync").returncode == 0
+    assert [(one["counter"], one["serial"]) for one in plane.receipts] == [(1, 1), (2, 2)]
+    assert not enrolled.state().get("receipt_refused")
+
+
+@pytest.mark.parametrize(
+    ("errors", "calls", "age", "seconds"),
+    [(0, 0, 0, 600), (0, 9, 0, 60), (0, 9, 1000, 600), (1, 9, 1000, 60)],
+)
+def test_hermes_tells_sooner_of_gates_that_fail_or_are_new(errors: int, calls: int, age: float, seconds: float) -> None:
+    agent = SimpleNamespace(errors=errors, calls=calls, applied_at=time.monotonic() - age)
+    assert syncing.Sync(agent)._pause() == seconds  # type: ignore[arg-type]
