@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import gateway_files, identity, receipts, syncing
+from . import gateway_files, identity, native, receipts, syncing
 from .agent import Agent
 from .client import Client, Refused, Unreachable, segment
 from .identity import EnrolmentError, Identity
@@ -107,7 +107,7 @@ def status(store: Store, args: argparse.Namespace) -> int:
         print(json.dumps(facts, indent=2))
         return 0
     for name, value in facts.items():
-        if name != "hooks":
+        if name != "hooks" and value != "":
             print(f"{name.replace('_', ' ')}: {value}")
     for hook in facts["hooks"]:
         print(f"  {hook['name']} v{hook['version']} {hook['kind']} {hook['digest'][:19]}… {hook['state']}")
@@ -213,6 +213,7 @@ def uninstall(store: Store, args: argparse.Namespace) -> int:
         "yes",
     ):
         return 1
+    _withdraw_consent(store)
     gateway_files.remove(store)
     shutil.rmtree(store.root, ignore_errors=True)
     try:
@@ -221,5 +222,27 @@ def uninstall(store: Store, args: argparse.Namespace) -> int:
         plugins_cmd._save_enabled_set(plugins_cmd._get_enabled_set() - {"caduceus"})
     except ImportError:
         print("! take caduceus out of plugins.enabled in config.yaml yourself")
-    print(f"✓ left. The plugin itself is in {Path(__file__).parent}; the plane keeps what it was told.")
+    print(f"✓ left; {_remove_plugin(store)}. The plane keeps what it was told: revoke the agent there.")
     return 0
+
+
+def _withdraw_consent(store: Store) -> None:
+    """Take back what the plane consented to: without it nobody looks after those hooks."""
+    try:
+        agent = _agent(store)
+    except EnrolmentError:
+        return
+    except Exception as error:
+        print(f"! the plane's consent in shell-hooks-allowlist.json could not be told from yours: {error}")
+        return
+    if agent.configuration is not None:
+        native.withdraw(agent.configuration, agent.client.now())
+
+
+def _remove_plugin(store: Store) -> str:
+    """Take the plugin's directory away where it lies in this home, and say so."""
+    directory = Path(__file__).parent
+    if directory.parent != store.home / "plugins":
+        return f"the plugin itself is in {directory}, where `pip uninstall caduceus-hermes` takes it away"
+    shutil.rmtree(directory, ignore_errors=True)
+    return "the plugin is gone"

@@ -31,9 +31,9 @@ class Identity:
 
     @classmethod
     def load(cls, store: Store) -> Identity | None:
-        """The enrolment of this home, or None where there is none."""
+        """The enrolment of this home, or None where there is none; an empty file is not none."""
         data = store.read(FILE)
-        return cls(data) if data else None
+        return cls(data) if data is not None else None
 
     @property
     def url(self) -> str:
@@ -67,7 +67,7 @@ class Identity:
 def enrol(store: Store, url: str, token: str, name: str = "") -> Identity:
     """Trade a one-time token for the agent's own credential, and pin the key that the token names."""
     address, key_id = _check(url, token)
-    known = store.read(FILE) or {}
+    known = _known(store)
     instance = str(known.get("instance") or uuid.uuid4())
     client = Client(address)
     answer = client.post(
@@ -84,6 +84,14 @@ def enrol(store: Store, url: str, token: str, name: str = "") -> Identity:
     _forget_bundle(store, known, identity)
     store.write(FILE, identity.data)
     return identity
+
+
+def _known(store: Store) -> dict[str, Any]:
+    """A former enrolment of this home; one that cannot be read any more does not stand in the way of a new one."""
+    try:
+        return store.read(FILE) or {}
+    except StoreError:
+        return {}
 
 
 def _check(url: str, token: str) -> tuple[str, str]:

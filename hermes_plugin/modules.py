@@ -75,6 +75,8 @@ class Modules:
         loaded = Loaded(item.place.hook.digest)
         try:
             directory = self._lay_out(item)
+            if self._ctx is None:
+                return loaded  # a `hermes caduceus` command looks at the bytes and runs none of them
             if item.kind == "gateway":
                 handle = getattr(_import(item, directory / "handler.py", None), "handle", None)
                 loaded.handle = handle if callable(handle) else None

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from hermes_plugin import commands
 from tests.hermes.building import Home, build_plugin
+from tests.hermes.fake_model import FakeModel
 from tests.hermes.fake_plane import FakePlane, content, rule
+from tests.hermes.test_kinds import packed
 
 NO_RM = rule("no-rm", when={"tool_input.command": {"contains": "rm "}}, then={"block": {"message": "No rm here."}})
 
@@ -38,11 +40,16 @@ def test_hermes_status_without_enrolment_says_what_to_do(home: Home) -> None:
     assert "hermes caduceus enroll" in done.stderr
 
 
-def test_hermes_uninstall_leaves_nothing_but_the_plugin(enrolled: Home, plane: FakePlane) -> None:
-    plane.publish(content(NO_RM))
+def test_hermes_uninstall_leaves_nothing(enrolled: Home, plane: FakePlane) -> None:
+    plane.publish(content(NO_RM, plane.script("gate", "#!/bin/sh\n")))
     enrolled.run("start(); result = 1")
-    assert enrolled.hermes("caduceus", "uninstall", "--yes").returncode == 0
+    consent = enrolled.path / "shell-hooks-allowlist.json"
+    assert "gate.sh" in consent.read_text()
+    done = enrolled.hermes("caduceus", "uninstall", "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gate.sh" not in consent.read_text()
     assert not (enrolled.path / "caduceus").exists()
+    assert not (enrolled.path / "plugins" / "caduceus").exists()
     assert not (enrolled.path / "hooks" / "caduceus").exists()
     assert "caduceus" not in (enrolled.path / "config.yaml").read_text()
 
@@ -77,3 +84,20 @@ def test_hermes_loads_the_plugin_as_an_installed_package(home: Home, plane: Fake
     plane.publish(content(NO_RM))
     blocked = home.run("start(); result = terminal('rm x')")
     assert blocked == {"error": "No rm here."}
+
+
+def test_hermes_that_leaves_in_a_hurry_loses_no_event(enrolled: Home, plane: FakePlane, model: FakeModel) -> None:
+    plane.publish(content(NO_RM))
+    done = enrolled.hermes("-z", "hello")
+    assert done.stdout.strip() == "done.", done.stderr
+    assert "on_session_end" in {event["event"] for event in plane.events.values()}
+
+
+def test_hermes_doctor_runs_none_of_the_bundles_code(enrolled: Home, plane: FakePlane) -> None:
+    code = "import os\ndef register(ctx):\n    ctx.register_tool(name='x')\n    open('ran', 'w').close()\n"
+    files = {"plugin.yaml": "name: tools\nkind: standalone\n", "__init__.py": code}
+    plane.publish(content(packed(plane, "tools", "plugin", ["pre_tool_call"], files)))
+    assert enrolled.hermes("caduceus", "sync").returncode == 0
+    done = enrolled.hermes("caduceus", "doctor")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "all is well")
+    assert not (enrolled.path.parent / "ran").exists()

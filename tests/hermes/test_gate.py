@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.hermes.building import Home, finish
 from tests.hermes.fake_plane import FakePlane, content, hook, rule
 
@@ -135,9 +137,11 @@ result = terminal('echo hi')
     assert "plugin failed (RuntimeError)" in enrolled.run(code)["error"]
 
 
-def test_hermes_runs_nothing_when_its_enrolment_cannot_be_read(enrolled: Home) -> None:
-    (enrolled.path / "caduceus" / "agent.json").write_text("{")
+@pytest.mark.parametrize("text", ["{", "{}"])
+def test_hermes_runs_nothing_when_its_enrolment_cannot_be_read(enrolled: Home, plane: FakePlane, text: str) -> None:
+    (enrolled.path / "caduceus" / "agent.json").write_text(text)
     assert "plugin could not start" in enrolled.run("start(); result = terminal('echo hi')")["error"]
+    assert enrolled.hermes("caduceus", "enroll", plane.url, plane.token).returncode == 0
 
 
 def test_hermes_refuses_a_signed_bundle_that_makes_no_sense(enrolled: Home, plane: FakePlane) -> None:
