@@ -41,18 +41,18 @@ class RemotePlane:
     interrupted: Callable[[], bool] = lambda: False
     surface: str = "agent"
 
-    def decide(self, event: str, payload: Mapping[str, Any]) -> Judgement:
+    def decide(self, event: str, payload: Mapping[str, Any], patience: float = 0.0) -> Judgement:
         """The plane's word; where it wants a person's, that one."""
         asked = {"id": str(uuid.uuid4()), "profile": self.profile, **payloads.question(event, payload)}
         asked["context"].setdefault("surface", self.surface)
-        answer = self._ask(asked)
+        answer = self._ask(asked, DECIDE_SECONDS + patience)
         if answer.get("outcome") == "wait":
             return self._wait(event, payload, answer)
         return self._read(event, answer)
 
-    def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, asked: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Ask under one id, so that a second try is the same question."""
-        ends = time.monotonic() + DECIDE_SECONDS
+        ends = time.monotonic() + seconds
         pause = 0.2
         while True:
             try:

@@ -14,6 +14,8 @@ Action = verdict.Action
 Run = Callable[[dispatch.Hook, str, Mapping[str, Any]], verdict.Outcome | Sequence[verdict.Outcome]]
 MEMORY_ONLY = frozenset({"pre_gateway_dispatch"})
 """Events that are fired on the gateway's event loop: nothing may be waited for."""
+WEBHOOK_SECONDS = 10.0
+"""How long the plane waits for one webhook at most, whatever its own limit says."""
 NOT_AWAITED = "an agent answers from memory here: the gateway's event loop waits for no webhook"
 UNREACHABLE = verdict.NoVerdict(verdict.NoVerdictKind.NOT_RUNNABLE, "the control plane cannot be reached")
 
@@ -49,8 +51,11 @@ class Judgement:
 class Plane(Protocol):
     """Whoever is asked about what cannot be decided here."""
 
-    def decide(self, event: str, payload: Mapping[str, Any]) -> Judgement:
-        """The plane's word, after a person's where that is needed; raises Unreachable or Refused."""
+    def decide(self, event: str, payload: Mapping[str, Any], patience: float) -> Judgement:
+        """The plane's word, after a person's where that is needed; raises Unreachable or Refused.
+
+        `patience` is how many seconds the plane may itself have to wait for others.
+        """
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,8 @@ class Judge:
         self, event: str, payload: Mapping[str, Any], ruling: layering.Ruling, local: Judgement, now: float
     ) -> Judgement:
         try:
-            answer = self.plane.decide(event, payload)
+            asked = dispatch.plan(event, payload, self.configuration.webhooks)
+            answer = self.plane.decide(event, payload, sum(min(hook.timeout, WEBHOOK_SECONDS) for hook in asked))
         except (Unreachable, Refused) as error:
             return self._without_plane(event, payload, ruling, local, now, str(error))
         return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -85,6 +86,19 @@ def test_hermes_a_webhook_is_asked_through_the_plane(enrolled: Home, plane: Fake
     assert blocked == {"error": "No ticket."}
     assert passed["output"] == "hi"
     assert [d["tool"] for d in plane.decisions] == ["terminal", "terminal"]
+
+
+def test_hermes_has_the_patience_that_a_webhook_declares(enrolled: Home, plane: FakePlane) -> None:
+    manifest = {"format": 1, "kind": "webhook", "events": ["pre_tool_call"], "matcher": "terminal", "timeout": 30,
+                "fail_mode": "closed", "files": []}  # fmt: skip
+    plane.publish(content(hook("slow", "webhook", manifest)))
+
+    def slowly(asked: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(9)
+        return {"outcome": "allow"}
+
+    plane.decide = slowly
+    assert enrolled.run("start(); result = terminal('echo hi')")["output"] == "hi"
 
 
 def test_hermes_waits_for_a_person_who_says_yes(enrolled: Home, plane: FakePlane) -> None:
