@@ -20,6 +20,7 @@ from controlplane.lib.json_body import BodyError, loads_bounded
 from controlplane.models import Profile, Role
 from gateway_app.admin.rollout import TONES
 from gateway_app.engine import settings
+from gateway_app.models import RolloutState
 from gateway_app.services import profile_settings, rollouts
 from hooks_app.admin.profile import AUTHORS, HookedProfileAdmin
 
@@ -37,10 +38,10 @@ class FleetProfileAdmin(HookedProfileAdmin):
         if rollout is None or rollout.stable is None:
             return [*super().facts(request, row), display.badge("no bundle yet", Tone.OFF)]
         found = rollouts.progress(rollout)
-        newest = rollout.candidate or rollout.stable
+        went_back = ", after another went back" if rollout.state == RolloutState.WENT_BACK else ""
         return [
             *super().facts(request, row),
-            display.badge(f"#{newest.serial} {rollout.state.replace('_', ' ')}", TONES[rollout.state]),
+            display.badge(rollouts.where(rollout) + went_back, TONES[rollout.state]),
             display.badge(
                 f"{found['right']} of {found['all']} agents have what is meant for them",
                 Tone.ON if found["right"] == found["all"] else Tone.WRONG,
@@ -111,7 +112,8 @@ def read(name: str, text: str) -> Any:
         raise Invalid(f"{name}: {error.message}", field=name) from None
 
 
-def described() -> dict[str, list[str]]:
-    """The keys that each section knows."""
-    found = {name: list(keys) for name, keys in settings.SECTIONS.items()}
-    return found | {"approvals": list(profile_settings.POLICY_KEYS)}
+def described() -> dict[str, list[tuple[str, str]]]:
+    """The keys that each section knows, with what their values must be."""
+    checks = {name: {key: one.check for key, one in known.items()} for name, known in settings.SECTIONS.items()}
+    checks["approvals"] = profile_settings.POLICY
+    return {name: [(key, check(None)) for key, check in known.items()] for name, known in checks.items()}

@@ -121,10 +121,7 @@ class RolloutAdmin(PlaneModelAdmin):
     @admin.display(description="Where it is")
     def where(self, rollout: Rollout) -> str:
         """The bundle on trial and whom it is meant for."""
-        if rollout.candidate is None:
-            return f"#{rollout.stable.serial} for everybody" if rollout.stable else "no bundle yet"
-        stage = f"stage {rollout.stage + 1} of {len(rollout.stages)}"
-        return f"#{rollout.candidate.serial} for {rollouts.stage_words(rollout)} ({stage})"
+        return rollouts.where(rollout)
 
     @admin.display(description="Last word")
     def moved(self, rollout: Rollout) -> SafeString:

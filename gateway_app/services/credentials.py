@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -55,9 +56,8 @@ def rotate_after(token: Token) -> datetime:
 
 def issue(agent: Agent) -> Credential:
     """Make a token that acts for whoever enrolled the agent: that person cannot approve its requests."""
-    mark = timezone.now().strftime("%Y%m%d%H%M%S%f")
     issued = tokens.create(
-        team=agent.profile.team, actor=SYSTEM, name=f"agent {agent.name[:60]} {mark}", abilities=ABILITIES,
+        team=agent.profile.team, actor=SYSTEM, name=f"agent {agent.name[:60]} {secrets.token_hex(4)}", abilities=ABILITIES,
         profile=agent.profile, expires_at=timezone.now() + LIFETIME,
     )  # fmt: skip
     issued.token.created_by = agent.enrolled_by

@@ -87,6 +87,14 @@ def stage_words(rollout: Rollout) -> str:
     return f"the ring {stage['ring']}" if "ring" in stage else f"{stage['share']} % of the agents"
 
 
+def where(rollout: Rollout) -> str:
+    """The newest bundle and whom it is meant for, for people."""
+    if rollout.candidate is None:
+        return f"#{rollout.stable.serial} for everybody" if rollout.stable else "no bundle yet"
+    stage = f"stage {rollout.stage + 1} of {len(rollout.stages)}"
+    return f"#{rollout.candidate.serial} for {stage_words(rollout)} ({stage})"
+
+
 @transaction.atomic
 def set_policy(*, profile: Profile, actor: Actor, values: Mapping[str, Any], revision: int | None = None) -> Rollout:
     """Say who gets new bundles first and what sends them back; what rolls now starts its stages anew."""

@@ -134,7 +134,7 @@ def test_a_rollout_is_watched_and_moved(world: World, agent: fleet.FakeAgent) ->
     governance.place(world, "block-rm", "hardline")
     fleet.build(world)
     assert "#2 for the ring canary (stage 1 of 1)" in page(client, "gateway_app_rollout_changelist")
-    assert "#2 rolling" in page(client, "controlplane_profile_change", world.profile.pk)
+    assert "#2 for the ring canary (stage 1 of 1)" in page(client, "controlplane_profile_change", world.profile.pk)
     client.post(reverse("admin:gateway_app_rollout_back", args=[rollout.pk]))
     assert "went back" in page(client, "gateway_app_rollout_change", rollout.pk)
     client.post(reverse("admin:gateway_app_rollout_resume", args=[rollout.pk]))
