@@ -55,7 +55,11 @@ app.conf.update(
     task_ignore_result=True,
     task_default_queue="default",
     task_queues=[Queue(name) for name in ("default", "events", "deliveries", "gateway")],
-    task_routes={"gateway_app.*": {"queue": "gateway"}, "hooks_app.tasks_deliveries.*": {"queue": "deliveries"}},
+    task_routes={
+        "gateway_app.*": {"queue": "gateway"},
+        "hooks_app.tasks_deliveries.*": {"queue": "deliveries"},
+        "hooks_app.tasks_events.*": {"queue": "events"},
+    },
     task_time_limit=300,
     task_soft_time_limit=270,
     worker_prefetch_multiplier=1,

@@ -7,19 +7,19 @@ from celery import shared_task
 from hooks_app.services import dispatching, retention, runs
 
 
-@shared_task(queue="events")
+@shared_task
 def dispatch_batch(*, team_id: str, batch_id: str) -> int:
     """Give a batch's events to the hooks that listen."""
     return dispatching.dispatch(team_id=team_id, batch_id=batch_id)
 
 
-@shared_task(queue="events")
+@shared_task
 def run(*, team_id: str, run_id: str) -> str:
     """Carry out one run."""
     return runs.carry_out(team_id=team_id, run_id=run_id)
 
 
-@shared_task(queue="events")
+@shared_task
 def sweep_events() -> int:
     """Take up what a dead worker left."""
     return dispatching.sweep()
