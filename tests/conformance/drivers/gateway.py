@@ -108,7 +108,7 @@ def message(given: Any, _: Stage) -> Any:
         text = None if verdict.action is Action.SKIP else verdict.value if verdict.action is Action.REWRITE else text
     if text is None:
         return {"hook_fired": len(asked), "sent": [], "gateway_events": [], "model_saw": None}
-    if not text.startswith("/"):
+    if not _typed(text):
         return {"hook_fired": len(asked), "sent": NOT_COMPARED, "gateway_events": NOT_COMPARED, "model_saw": text}
     return {"hook_fired": len(asked), **_command(text, given.get("handler_returns") or {}), "model_saw": None}
 
@@ -116,16 +116,22 @@ def message(given: Any, _: Stage) -> Any:
 def _command(text: str, returns: Mapping[str, Any]) -> dict[str, Any]:
     """Ask the `command:` hooks; of what follows only the events that a new session fires are told."""
     fired: list[str] = []
-    word, _, rest = text.partition(" ")
-    typed = word.lstrip("/").lower()
+    typed, rest = _typed(text), " ".join(text.split(maxsplit=1)[1:])
     name = ALIASES.get(typed, typed)
-    payload = {"command": name, "raw_command": typed, "args": rest.strip(), "raw_args": rest.strip()}
+    payload = {"command": name, "raw_command": typed, "args": rest, "raw_args": rest}
     hooks = [_open("gateway", "command:*")] if name in COMMANDS else []
     verdict = dispatch(f"command:{name}", payload, hooks, _runs(returns, fired))
     if verdict.action in {Action.BLOCK, Action.HANDLED}:
         return {"sent": [verdict.message] if verdict.message else [], "gateway_events": fired}
-    goes_on = verdict.value[1:].split()[0] if verdict.action is Action.REWRITE else name
+    goes_on = _typed(verdict.value) if verdict.action is Action.REWRITE else name
     return {"sent": NOT_COMPARED, "gateway_events": fired + FOLLOWED_BY.get(ALIASES.get(goes_on, goes_on), [])}
+
+
+def _typed(text: str) -> str:
+    """The command's name without the bot's; nothing for a message, and a path is a message."""
+    word = text.split()[0] if text.startswith("/") else ""
+    name = word[1:].lower().partition("@")[0]
+    return "" if "/" in name else name
 
 
 def _runs(returns: Mapping[str, Any], fired: list[str]) -> Runner:
