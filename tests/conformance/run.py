@@ -76,7 +76,7 @@ def read_cases(path: Path) -> Iterator[Case]:
     for index, raw in enumerate(cases):
         if not isinstance(raw, dict) or "id" not in raw or "observed" not in raw:
             raise NotCases(f"{path}: cases[{index}] needs `id`, `driver` (or `area`), `input` and `observed`")
-        driver = str(raw.get("driver") or f"area {raw.get('area', '?')}")
+        driver = str(raw.get("driver") or (f"area {raw['area']}" if raw.get("area") else "none"))
         yield Case(str(raw["id"]), driver, str(raw.get("title", "")), raw.get("input"), raw["observed"], scripts)
 
 

@@ -119,8 +119,9 @@ def test_a_file_that_is_not_one_of_cases_is_one_line_and_exit_2(
 
 
 def test_a_driver_nobody_knows_is_a_failure() -> None:
-    result = run_case(Case("T", "agent.shell_hooks.iter_configured_hook", "", {}, {}, {}))
-    assert (result.kind, result.detail.startswith("no driver of this name")) == (Kind.FAILED, True)
+    for driver in ("agent.shell_hooks.iter_configured_hook", "none"):
+        result = run_case(Case("T", driver, "", {}, {}, {}))
+        assert (result.kind, result.detail.startswith("no driver of this name")) == (Kind.FAILED, True)
 
 
 @pytest.mark.parametrize("driver", sorted(DRIVERS))

@@ -86,6 +86,12 @@ def test_other_differences_are_not_excused(driver: str, given: Any, theirs: Any,
     assert rule_for(driver, given, theirs, full) is None
 
 
+def test_a_plugin_that_only_hermes_has_is_not_ours() -> None:
+    given = {"user_plugins": {}, "config": {}, "names": ["disk-cleanup"]}
+    result = run_case(Case("T", DISCOVER, "", given, {}, {}))
+    assert (result.kind, result.detail.split(":")[0]) == (Kind.NOT_OURS, "the plugins that Hermes ships")
+
+
 def test_a_correction_applies_to_the_recorded_input_only() -> None:
     recorded = {"emits": [{"event": "e", "context": {"n": 6}}]}
     played, erratum = corrected("G14", recorded)

@@ -10,7 +10,7 @@ import yaml
 from hooks_app.engine import plugin
 from hooks_app.engine.callbacks import Callbacks
 from hooks_app.engine.loading import PARENT_PACKAGE, Loaded, find_plugins, load_plugin
-from tests.conformance.stage import Stage
+from tests.conformance.stage import Elsewhere, Stage
 
 
 def parse_yaml(text: str) -> Any:
@@ -31,6 +31,9 @@ def discover_and_load(given: Any, stage: Stage) -> Any:
     if plugin.searches_project(env):
         roots.append(("project", project))
     found = [one for source, root in roots for one in find_plugins(root, source, parse_yaml)]
+    names = given.get("names")
+    if not set(names or ()) <= {name for one in found for name in _names(one)}:
+        raise Elsewhere("the plugins that Hermes ships")
     chosen = plugin.choose(found, given.get("config") or {}, env)
     callbacks = Callbacks()
     try:
@@ -39,7 +42,6 @@ def discover_and_load(given: Any, stage: Stage) -> Any:
     finally:
         for name in [name for name in sys.modules if name.split(".")[0] == PARENT_PACKAGE]:
             del sys.modules[name]
-    names = given.get("names")
     listed = [one for one in loaded if names is None or one.manifest.name in names]
     warnings = [*chosen.warnings, *callbacks.warnings]
     home = str(stage.home)
@@ -48,6 +50,12 @@ def discover_and_load(given: Any, stage: Stage) -> Any:
         "on_session_start_returns": returns,
         "warnings": [warning.replace(home, "$HERMES_HOME") for warning in warnings],
     }
+
+
+def _names(found: plugin.Found) -> tuple[Any, ...]:
+    """What the plugin may be called: by its directory, and by its manifest."""
+    given = found.manifest.get("name") if isinstance(found.manifest, dict) else None
+    return (found.directory, given) if isinstance(given, str) else (found.directory,)
 
 
 def _row(one: Loaded, home: str) -> dict[str, Any]:
