@@ -33,11 +33,16 @@ BEGIN
         NEW.reviewers_needed := (
             SELECT greatest(1, t.reviewers_per_change) FROM controlplane_team t WHERE t.id = NEW.team_id);
     ELSIF OLD.state <> 'draft' AND (
-        OLD.digest, OLD.after, OLD.before, OLD.base_digest, OLD.target_id, OLD.reviewers_needed
+        OLD.digest, OLD.after, OLD.before, OLD.base_digest, OLD.target_id, OLD.target_label, OLD.reason,
+        OLD.reviewers_needed
     ) IS DISTINCT FROM (
-        NEW.digest, NEW.after, NEW.before, NEW.base_digest, NEW.target_id, NEW.reviewers_needed
+        NEW.digest, NEW.after, NEW.before, NEW.base_digest, NEW.target_id, NEW.target_label, NEW.reason,
+        NEW.reviewers_needed
     ) THEN
         RAISE EXCEPTION 'a submitted change keeps its content' USING ERRCODE = 'check_violation';
+    END IF;
+    IF OLD.closed_at IS NOT NULL AND NEW.closed_at IS DISTINCT FROM OLD.closed_at THEN
+        RAISE EXCEPTION 'a closed change stays closed' USING ERRCODE = 'check_violation';
     END IF;
     IF NEW.state = 'approved' AND OLD.state = 'submitted' AND (
         SELECT count(*) FROM hooks_app_changedecision d

@@ -77,6 +77,14 @@ def test_a_change_cannot_be_approved_by_sql_without_a_decision(world: World) -> 
             cursor.execute(statement, [change.pk])
 
 
+@pytest.mark.parametrize("assignment", ["reason = 'other'", "target_label = 'other'", "closed_at = NULL"])
+def test_a_decided_change_cannot_be_told_differently_by_sql(world: World, assignment: str) -> None:
+    change = submitted(world)
+    consent(world, change)
+    with pytest.raises(DatabaseError), acting(world.alice), connection.cursor() as cursor:
+        cursor.execute(f"UPDATE hooks_app_change SET {assignment} WHERE id = %s", [change.pk])
+
+
 def test_a_version_cannot_be_made_active_by_sql(world: World) -> None:
     registered = put(world)
     with pytest.raises(DatabaseError, match="only a reviewed change"), acting(world.alice):
