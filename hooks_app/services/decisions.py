@@ -31,6 +31,9 @@ ATTEMPTS = 5
 RECORD = "SELECT * FROM caduceus_decide(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 LOOK_UP = "SELECT * FROM caduceus_decided(%s, %s, %s)"
 NOTHING: Mapping[str, Any] = {}
+WORDS = ("message", "rule", "explanation", "observed", "no_verdicts")
+MASKED = "value_masked"
+"""Marks a stored answer whose value held a secret: it was told, but is not kept."""
 
 
 class UnknownEvent(Invalid):
@@ -50,6 +53,12 @@ class Unsettled(Conflict):
     """The configuration kept changing while this was decided: ask again."""
 
     code = "unsettled"
+
+
+class NotKept(Conflict):
+    """The first answer held a secret, which is not stored: ask again under a new id."""
+
+    code = "answer_not_kept"
 
 
 class OtherProfile(Forbidden):
@@ -168,10 +177,16 @@ def _known(rules: Effective, key: str, fingerprint: bytes) -> bytes | None:
     return _same(answer, mark, fingerprint) if answer is not None else None
 
 
-def _same(answer: str, mark: bytes, fingerprint: bytes) -> bytes:
+def _same(answer: str, mark: bytes, fingerprint: bytes, value: Any = None, masked: Any = None) -> bytes:
+    """The first answer, word for word; a value that was not kept is the one that comes of the question again."""
     if bytes(mark) != fingerprint:
         raise KeyReused(field="id")
-    return canonical.dumps(json.loads(answer))
+    told = json.loads(answer)
+    if told.pop(MASKED, False):
+        if told["value"] != masked:
+            raise NotKept
+        told["value"] = value
+    return canonical.dumps(told)
 
 
 def _one_row(sql: str, parameters: list[Any]) -> tuple[Any, ...]:
@@ -201,22 +216,32 @@ class Row:
     def record(self, approval: UUID | None) -> bytes | None:
         """Write it in one statement; the answer, or the first one under the same key, or None where it is stale."""
         rules, question, conclusion = self.rules, self.asked.question, self.conclusion
-        answer = {"id": question.key, "decision": str(self.id), **conclusion.answer()}
-        answer["approval"] = str(approval) if approval else None
-        answer["configuration"] = rules.number
-        told, actor = canonical.dumps(answer), self.actor.label[:300]
+        answer = self._answer(approval)
+        value, masked = answer["value"], rules.redactor.value(answer["value"])
+        told = kept = canonical.dumps(answer)
+        if masked is not value:
+            kept = canonical.dumps({**answer, "value": masked, MASKED: True})
+        actor = self.actor.label[:300]
         said = (question.event, question.tool, question.session, conclusion.observed_outcome, actor)
         digest = digest_of(
-            self.id, rules.team_id, rules.profile_id, question.key, self.at, said, self.asked.stored, told
+            self.id, rules.team_id, rules.profile_id, question.key, self.at, said, self.asked.stored, kept
         )
         status, first, mark = _one_row(RECORD, [
             rules.team_id, rules.number, self.id, rules.profile_id, question.key, self.asked.fingerprint, self.at,
             question.event, question.tool, question.session, _jsonb(self.asked.stored), conclusion.outcome,
-            conclusion.hook, conclusion.rule[:200], _jsonb(told), conclusion.observed_outcome, actor, approval, digest,
+            conclusion.hook, answer["rule"][:200], _jsonb(kept), conclusion.observed_outcome, actor, approval, digest,
         ])  # fmt: skip
         if status == "recorded":
             return told
-        return _same(first, mark, self.asked.fingerprint) if status == "known" else None
+        return _same(first, mark, self.asked.fingerprint, value, masked) if status == "known" else None
+
+    def _answer(self, approval: UUID | None) -> dict[str, Any]:
+        """What is told: nothing secret that a rule or a webhook repeats from the event is in its words."""
+        answer = {"id": self.asked.question.key, "decision": str(self.id), **self.conclusion.answer()}
+        answer |= self.rules.redactor.value({name: answer[name] for name in WORDS})
+        answer["approval"] = str(approval) if approval else None
+        answer["configuration"] = self.rules.number
+        return answer
 
 
 def _jsonb(text: bytes) -> Jsonb:

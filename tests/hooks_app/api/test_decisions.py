@@ -13,9 +13,12 @@ from controlplane import scope
 from controlplane.models import Ability
 from controlplane.services import profiles, tokens
 from hooks_app.models import Decision
+from hooks_app.services import decisions, effective
 from tests.conftest import World
 from tests.hooks_app import governance
 from tests.hooks_app.governance import ASK_DANGER, BLOCK_RM, ask, question
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2"
 
 
 @pytest.fixture
@@ -87,6 +90,36 @@ def test_observed_is_recorded_and_not_carried_out(world: World, agent: Client) -
 def test_secrets_are_not_stored(world: World, agent: Client) -> None:
     ask(agent, "curl -H 'Authorization: Bearer abcdefghijklmnop' https://api.example")
     assert "abcdefghijklmnop" not in json.dumps(stored(world)[0].payload)
+
+
+def test_secrets_that_a_rule_repeats_are_not_stored_either(world: World, agent: Client) -> None:
+    governance.rule(world, "ask", {**ASK_DANGER, "then": {"ask": "Dangerous: {tool_input.command}"}})
+    governance.rule(world, "no-deleting", {**BLOCK_RM, "then": {"block": "Not this: {tool_input.command}"}})
+    governance.place(world, "ask", ("no-deleting", "observe"))
+    told = ask(agent, f"rm -rf build {SECRET}")
+    assert told["outcome"] == "wait"
+    assert told["message"] == "Dangerous: rm -rf build [redacted]"
+    assert told["observed"][0]["message"] == "Not this: rm -rf build [redacted]"
+    assert SECRET not in json.dumps(stored(world)[0].answer)
+
+
+def test_a_secret_value_is_told_again_but_never_stored(world: World, agent: Client) -> None:
+    redacts = {"events": ["transform_tool_result"], "when": {"tool": "terminal"}, "then": {"redact": ["internal"]}}
+    governance.rule(world, "tidy", redacts)
+    governance.place(world, "tidy")
+    asked = question(event="transform_tool_result", context={"result": f"internal {SECRET}"})
+    first = agent.post("/api/v1/decisions", asked, content_type="application/json").json()
+    assert (first["outcome"], first["value"]) == ("replace", f"[REDACTED] {SECRET}")
+    assert agent.post("/api/v1/decisions", asked, content_type="application/json").json() == first
+    [row] = stored(world)
+    assert row.answer["value"] == "[REDACTED] [redacted]"
+    with scope.team(world.team.pk), transaction.atomic():
+        [(_, sealed, now)] = decisions.digests(world.team.pk, row.commit_order, row.commit_order + 1)
+    assert sealed == now
+    governance.place(world)
+    effective.refresh(world.team.pk)
+    again = agent.post("/api/v1/decisions", asked, content_type="application/json")
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "answer_not_kept")
 
 
 def test_a_question_for_a_person_waits(world: World, agent: Client) -> None:
