@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.utils.log import log_response
 
 from controlplane import health, scope
 from controlplane.api import errors
@@ -28,6 +29,9 @@ class RequestId:
         try:
             with metrics.request(request.method or ""):
                 response = self.get_response(request)
+            if response.status_code >= 400:
+                # Django does this too, after the id is gone; a response is logged once.
+                log_response("%s: %s", response.reason_phrase, request.path, response=response, request=request)
             response["X-Request-Id"] = value
             return response
         finally:

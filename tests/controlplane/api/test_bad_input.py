@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from django.db import OperationalError
 from django.test import Client
 
 from controlplane import scope
+from controlplane.lib import logs
 from controlplane.models import AuditEntry, Profile
 from tests.conftest import Persona, World
 
@@ -126,6 +128,15 @@ def test_unknown_addresses_speak_json(world: World) -> None:
     response = world.alice.api().get("/api/v1/nothing")
     assert response.status_code == 404
     assert response.json()["error"]["code"] == "not_found"
+
+
+def test_a_refusal_is_logged_once_under_its_request_id(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[str | None] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", lambda record: logged.append(logs.request_id.get()))
+    monkeypatch.setattr(logging.getLogger("django.request"), "handlers", [handler])
+    response = world.alice.api().get("/api/v1/nothing")
+    assert logged == [response["X-Request-Id"]]
 
 
 def test_a_strange_host_name_is_told_so(world: World) -> None:
