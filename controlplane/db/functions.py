@@ -23,9 +23,11 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
            coalesce(m.roles::text[], '{}')
     FROM controlplane_token k
     JOIN controlplane_team t ON t.id = k.team_id AND t.archived_at IS NULL
+    LEFT JOIN controlplane_profile p ON p.id = k.profile_id
     LEFT JOIN controlplane_user u ON u.id = k.created_by_id
     LEFT JOIN controlplane_membership m ON m.team_id = k.team_id AND m.user_id = k.created_by_id
     WHERE k.hash = wanted AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
+      AND p.archived_at IS NULL
 $$;
 
 CREATE FUNCTION caduceus_teams()

@@ -29,6 +29,8 @@ SELECT count(*), sha256(string_agg(digest, ''::bytea ORDER BY id))
 FROM {table} WHERE team_id = %s AND commit_order >= %s AND commit_order < %s
 """
 
+REMOVED = "records.removed"
+"""The entry by which the chain says that retention removed sealed rows from before a moment."""
 COUNT = "SELECT count(*) FROM {table} WHERE team_id = %s AND commit_order >= %s AND commit_order < %s"
 
 

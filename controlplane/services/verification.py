@@ -113,6 +113,7 @@ class Verifier:
         self.kept_since = timezone.now() - timedelta(days=Team.objects.get(pk=team_id).retention_days)
         self.entries = self.first = self.last = self.seals = 0
         self.removals: set[int] = set()
+        self.emptied: list[Link] = []
         self.covered: Counter[str] = Counter()
         self.lowest: dict[str, int] = {}
 
@@ -144,6 +145,7 @@ class Verifier:
             self.walk(progress)
             self.check_tail()
             self.check_removal()
+            self.check_emptied()
             self.check_coverage()
         except Broken as broken:
             finding = broken.finding
@@ -185,6 +187,8 @@ class Verifier:
                 self.check_seal(entry)
             elif entry.action == "audit.pruned":
                 self.removals.add(entry.details["seq"])
+            elif entry.action == sealing.REMOVED:
+                self.kept_since = max(self.kept_since, datetime.fromisoformat(entry.details["before"]))
             self.entries += 1
             if self.entries % 10_000 == 0:
                 progress(self.entries)
@@ -218,6 +222,13 @@ class Verifier:
         if left is not None:
             raise Broken(left.seq, f"entry {left.seq} stands in the part that was removed")
 
+    def check_emptied(self) -> None:
+        """A sealed batch is gone only where it is older than the team keeps records now, or did when they were removed."""
+        for entry in self.emptied:
+            if entry.at >= self.kept_since:
+                batch = entry.details
+                raise Broken(entry.seq, f"sealed {batch['source']} changed: {batch['count']} rows then, 0 now")
+
     def check_coverage(self) -> None:
         """Every row that should be sealed by now must lie in a sealed batch: one that was slipped in does not."""
         for name in sealing.SOURCES:
@@ -236,7 +247,8 @@ class Verifier:
             raise Broken(entry.seq, f"entry {entry.seq} seals {batch['source']}, which this plane does not have")
         self.lowest.setdefault(batch["source"], batch["low"])
         count, root = sealing.root(batch["source"], self.team_id, batch["low"], batch["high"])
-        if count == 0 and entry.at < self.kept_since:
+        if count == 0:
+            self.emptied.append(entry)
             return
         if count != batch["count"] or root.hex() != batch["root"]:
             raise Broken(entry.seq, f"sealed {batch['source']} changed: {batch['count']} rows then, {count} now")

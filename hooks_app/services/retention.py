@@ -9,10 +9,10 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from controlplane import scope
-from controlplane.actor import Actor
+from controlplane.actor import SYSTEM, Actor
 from controlplane.errors import Conflict, Invalid
 from controlplane.models import Role, Team
-from controlplane.services import audit, checkpoints, revisions
+from controlplane.services import audit, checkpoints, revisions, sealing
 from controlplane.tasks import every_team
 from hooks_app.models import EventBatch, LegalHold, Run
 from hooks_app.models.event import BatchState
@@ -63,7 +63,7 @@ def keep() -> dict[str, int]:
     done = {"ahead": _number("SELECT caduceus_event_parts_ahead(%s)", [WEEKS_AHEAD])}
     done["dropped"] = _number("SELECT count(*) FROM caduceus_event_parts_behind()", [])
     done["forgotten"] = _number("SELECT caduceus_forget_seen(%s)", [timezone.now() - SEEN_FOR])
-    done["removed"] = sum(remove(team_id) for team_id in every_team())
+    done["removed"] = sum(remove(team_id, dropped=done["dropped"] > 0) for team_id in every_team())
     return done
 
 
@@ -73,23 +73,20 @@ def _number(sql: str, parameters: list[object]) -> int:
         return int(cursor.fetchone()[0])
 
 
-def remove(team_id: UUID) -> int:
-    """Remove a team's records that are older than it keeps them; how many."""
-    removed = 0
+def remove(team_id: UUID, *, dropped: bool = False) -> int:
+    """Remove a team's records that are older than it keeps them, and have the chain say so; how many."""
     with scope.team(team_id), transaction.atomic():
-        with connection.cursor() as cursor:
-            for source in SOURCES:
-                cursor.execute("SELECT caduceus_prune_sealed(%s, %s)", [team_id, source])
-                removed += cursor.fetchone()[0]
-            cursor.execute("SELECT caduceus_kept_since(%s)::text", [team_id])
-            if cursor.fetchone()[0] == "-infinity":
-                return removed
-        team = Team.objects.get(pk=team_id)
-        since = timezone.now() - timedelta(days=team.retention_days)
+        removed = sum(_number("SELECT caduceus_prune_sealed(%s, %s)", [team_id, source]) for source in SOURCES)
+        if held(team_id):
+            return removed
+        since = timezone.now() - timedelta(days=Team.objects.get(pk=team_id).retention_days)
         Run.objects.for_team(team_id).filter(created_at__lt=since).delete()
         EventBatch.objects.for_team(team_id).filter(
             state=BatchState.DONE, created_at__lt=timezone.now() - SEEN_FOR
         ).delete()
+        if removed or dropped:
+            details = {"count": removed, "before": since.isoformat()}
+            audit.record(sealing.REMOVED, actor=SYSTEM, team=team_id, details=details)
     return removed
 
 
@@ -97,6 +94,7 @@ checkpoints.keep_while(held)
 audit.register(
     {
         "hold.placed": "{actor} placed a legal hold: {reason}",
+        sealing.REMOVED: "Retention removed {count} events and decisions; none from before {before} is kept",
         "hold.lifted": "{actor} lifted the legal hold {target}",
     }
 )

@@ -99,6 +99,15 @@ def test_a_profile_bound_token_sees_its_profile_only(world: World) -> None:
     assert (more.status_code, more.json()["error"]["code"]) == (403, "forbidden")
 
 
+def test_a_token_of_an_archived_profile_stands_for_nobody(world: World) -> None:
+    with scope.team(world.team.pk):
+        issued = tokens.create(
+            team=world.team, actor=world.alice.actor, name="bound", abilities=["read"], profile=world.profile
+        )
+        profiles.archive(profile=world.profile, actor=world.alice.actor)
+    assert tokens.actor_for(issued.secret) is None
+
+
 def test_another_process_notices_a_revocation_within_a_second(committed_world: World) -> None:
     world = committed_world
     with scope.team(world.team.pk), transaction.atomic():

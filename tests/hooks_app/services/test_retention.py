@@ -15,9 +15,10 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from controlplane import scope
+from controlplane.actor import SYSTEM
 from controlplane.errors import Conflict
 from controlplane.models import Ability, AuditEntry, SealCursor
-from controlplane.services import checkpoints, sealing, verification
+from controlplane.services import audit, checkpoints, sealing, verification
 from hooks_app.models import Decision, Event
 from hooks_app.services import retention
 from tests.conftest import World
@@ -126,6 +127,20 @@ def test_whole_batches_are_removed_after_it(recorded: World, owner: psycopg.Conn
     seal("events", Event, recorded)
     assert retention.remove(recorded.team.pk) == 5
     assert counts(recorded) == (1, 0)
+    with scope.team(recorded.team.pk), transaction.atomic():
+        assert AuditEntry.objects.for_team(recorded.team).get(action=sealing.REMOVED).details["count"] == 5
+
+
+def test_what_retention_removed_stays_explained_when_more_is_kept_later(
+    recorded: World, owner: psycopg.Connection[Any]
+) -> None:
+    for table in ("hooks_app_event", "hooks_app_decision"):
+        owner.execute(f"DELETE FROM {table} WHERE team_id = %s", [recorded.team.pk])
+    assert verify(recorded) == "sealed events changed: 3 rows then, 0 now"
+    details = {"count": 5, "before": timezone.now().isoformat()}
+    with scope.team(recorded.team.pk), transaction.atomic():
+        audit.record(sealing.REMOVED, actor=SYSTEM, team=recorded.team.pk, details=details)
+    assert verify(recorded) == ""
 
 
 def test_a_hold_keeps_everything(recorded: World, owner: psycopg.Connection[Any]) -> None:
