@@ -121,28 +121,29 @@ def take(team_id: UUID, profile: str, profile_id: UUID) -> bool:
     """Become or stay the owner of a profile's host; False where another process is."""
     with _lock:
         owner, owned = me(), _owned.get(profile_id)
-        if owned is not None and time.monotonic() < owned.valid_until - RENEW_SECONDS:
+        if owned is None:
+            if not _lease(team_id, profile_id, owner):
+                return False
+            line = host_line.HostLine(address_of(profile_id), lambda asked: answer(profile_id, asked))
+            _owned[profile_id] = Owned(team_id, profile, profile_id, line, time.monotonic() + LEASE.total_seconds())
+            if len(_owned) == 1:
+                threading.Thread(target=_keep_leases, args=(owner,), daemon=True, name="host-leases").start()
             return True
-        if _lease(team_id, profile_id, owner):
-            _keep(team_id, profile, profile_id, owned)
+    return time.monotonic() < owned.valid_until - RENEW_SECONDS or _renew(owned)
+
+
+def _renew(owned: Owned) -> bool:
+    """Stay the owner; what this process has let go meanwhile is not taken again."""
+    with _lock:
+        if _owned.get(owned.profile_id) is not owned:
+            return False
+        if _lease(owned.team_id, owned.profile_id, me()):
+            owned.valid_until = time.monotonic() + LEASE.total_seconds()
             return True
-        _owned.pop(profile_id, None)
-    if owned is not None:
-        log.warning("lost the lease of %s; its host is ended", profile)
-        owned.close()
+        del _owned[owned.profile_id]
+    log.warning("lost the lease of %s; its host is ended", owned.profile)
+    owned.close()
     return False
-
-
-def _keep(team_id: UUID, profile: str, profile_id: UUID, owned: Owned | None) -> None:
-    """Note that this process owns a host from now on, or still does; the lock is held."""
-    until = time.monotonic() + LEASE.total_seconds()
-    if owned is not None:
-        owned.valid_until = until
-        return
-    line = host_line.HostLine(address_of(profile_id), lambda asked: answer(profile_id, asked))
-    _owned[profile_id] = Owned(team_id, profile, profile_id, line, until)
-    if len(_owned) == 1:
-        threading.Thread(target=_keep_leases, args=(me(),), daemon=True, name="host-leases").start()
 
 
 def _lease(team_id: UUID, profile_id: UUID, owner: str) -> bool:
@@ -161,7 +162,7 @@ def _keep_leases(owner: str) -> None:
         time.sleep(RENEW_SECONDS)
         for owned in list(_owned.values()):
             try:
-                take(owned.team_id, owned.profile, owned.profile_id)
+                _renew(owned)
             except Exception:
                 log.exception("the lease of %s could not be renewed", owned.profile)
                 if time.monotonic() > owned.valid_until:
