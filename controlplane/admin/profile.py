@@ -63,7 +63,7 @@ class ProfileAdmin(PlaneModelAdmin):
 
     @button(
         "Archive profile",
-        "No token can be made for it any more. What was recorded about it stays.",
+        "Its tokens are refused within a second, and none can be made any more. What was recorded about it stays.",
         roles=(Role.OWNER,),
         danger=True,
         when=lambda profile: profile.archived_at is None,

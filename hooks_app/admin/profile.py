@@ -12,12 +12,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
+from controlplane.admin.buttons import button
 from controlplane.admin.profile import ProfileAdmin
 from controlplane.errors import PlaneError
 from controlplane.models import Profile, Role
 from hooks_app.admin import imports
 from hooks_app.models import Hook, Mode, ProfileHook, TeamHook
-from hooks_app.services import profile_hooks, secrets
+from hooks_app.services import private_homes, profile_hooks, secrets
 
 AUTHORS = (Role.AUTHOR, Role.OWNER)
 MOVES = {"up": -1, "down": 1}
@@ -54,6 +55,18 @@ class HookedProfileAdmin(ProfileAdmin):
         facts = {"title": title, "opts": self.opts, "pages": self, "profile": row, "back": self.address(row)}
         may = self.allowed(request, AUTHORS, row)
         return {**self.admin_site.each_context(request), **facts, "may_write": may, **more}
+
+    @button(
+        "Empty the private home",
+        "Deletes every file that its hooks have written on this host. A home that is over its quota can be written again.",
+        roles=AUTHORS,
+        danger=True,
+        when=lambda profile: profile.archived_at is None and profile.hosted,
+    )
+    def empty_home(self, request: HttpRequest, profile: Profile) -> str:
+        """Start over with an empty home."""
+        private_homes.empty(profile=profile, actor=self.actor(request))
+        return f"The private home of {profile.name} is empty."
 
     # The order of its hooks
 

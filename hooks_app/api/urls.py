@@ -8,6 +8,7 @@ from hooks_app.api import (
     hooks,
     imports,
     packs,
+    private_homes,
     profile_hooks,
     revoked_commands,
     secrets,
@@ -45,6 +46,7 @@ urlpatterns = [
     path("packs/<str:name>/adopt", packs.AdoptPack.as_view()),
     path("profiles/<str:name>/hooks", profile_hooks.ProfileHooks.as_view()),
     path("profiles/<str:name>/export", imports.Export.as_view()),
+    path("profiles/<str:name>/home", private_homes.PrivateHome.as_view()),
     path("profiles/<str:name>/secrets", secrets.ProfileSecrets.as_view()),
     path("profiles/<str:name>/secrets/<str:variable>", secrets.ProfileSecretValue.as_view()),
 ]

@@ -95,7 +95,8 @@ def as_run(completed: Completed) -> Run:
     """Translate how a sandbox ended into what the engine reads."""
     match completed.outcome:
         case Outcome.OK:
-            return Run(completed.exit_code, completed.stdout, completed.stderr, elapsed=completed.duration)
+            remark = f"\n(sandbox: {completed.reason})\n".encode() if completed.reason else b""
+            return Run(completed.exit_code, completed.stdout, completed.stderr + remark, elapsed=completed.duration)
         case Outcome.TIMEOUT:
             return Run(timed_out=True, stderr=completed.stderr, elapsed=completed.duration)
         case Outcome.FAILED_TO_START:

@@ -159,9 +159,10 @@ class Homes:
     def clear(self, home: Path) -> None:
         """Delete everything in a home, so that it can be written again."""
         for entry in home.iterdir():
-            shutil.rmtree(
-                entry, onerror=_open_and_retry
-            ) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, onerror=_open_and_retry)
+            else:
+                entry.unlink()
         with self._lock:
             self._over.pop(home, None)
 
