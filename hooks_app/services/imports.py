@@ -167,7 +167,7 @@ class _Import:
         return f"{base}-{len(self.registered)}"
 
     def arrange(self) -> None:
-        """Give the profile its hooks at the end of its order; they do nothing there until they are approved."""
+        """Propose to give the profile its hooks, at the end of its order."""
         places = [{"hook": p.hook, "mode": p.mode} for p in profile_hooks.current_places(self.profile)]
         known = {place["hook"] for place in places}
         places += [{"hook": name, "mode": "enforce"} for name in self.registered if name not in known]

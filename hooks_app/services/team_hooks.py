@@ -65,8 +65,8 @@ def _read(team: Team, places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 def _widens(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> list[str]:
     """Why an arrangement may let more through than the one before."""
-    now = {place["hook"]: place for place in after}
-    reasons = []
+    old, now = ({place["hook"]: place for place in places} for places in (before, after))
+    reasons = [f"{name} is new for the whole team" for name in now if name not in old]
     for place in before:
         name = place["hook"]
         if name not in now:

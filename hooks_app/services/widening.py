@@ -8,10 +8,9 @@
 | an allowlist entry, or a later end for one | more gets through |
 | in a profile: a gate removed, or set from enforce to observe | it would no longer stop anything |
 | in a profile: two gates in another order, or a hook put before a gate | the first answer wins |
-| in a profile: a hook added that declares variables or network | it would be given the profile's secrets |
+| in a profile or team-wide: a hook added | its code, or its word, is new to the agents there |
 
-Revoking, ending or shortening an allowlist entry, adding a hook after the gates, and setting observe to enforce only
-tighten.
+Revoking, ending or shortening an allowlist entry, taking out what is no gate, and setting observe to enforce only tighten.
 """
 
 from __future__ import annotations
@@ -38,7 +37,8 @@ def profile_hooks(before: Sequence[Place], after: Sequence[Place]) -> list[str]:
     for name, place in new.items():
         former = old.get(name)
         if former is None:
-            reasons += [f"{name} would be given this profile's variables or network"] if place.receives else []
+            given = "would be given this profile's variables or network" if place.receives else "is new in this profile"
+            reasons.append(f"{name} {given}")
         elif place.gate and former.mode == "enforce" and place.mode != "enforce":
             reasons.append(f"the gate {name} is only observed")
     return reasons + _overtaken(before, after)

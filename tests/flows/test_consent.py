@@ -14,8 +14,9 @@ from controlplane.models import AuditEntry
 from hooks_app.engine.dispatch import decide
 from hooks_app.engine.verdict import Action, Contribution, FailMode, NoVerdict, NoVerdictKind, Source
 from hooks_app.models import BreakGlass, Change, Hook, State
-from hooks_app.services import break_glass, changes, hooks, profile_hooks, renderings, revocations, test_runs
+from hooks_app.services import break_glass, changes, hooks, renderings, revocations, test_runs
 from tests.conftest import World
+from tests.hooks_app.governance import place
 from tests.hooks_app.registry import BLOCK, acting, active_gate, consent, fresh, put
 
 ALLOW = b"#!/bin/sh\ncat >/dev/null\necho '{}'\n"
@@ -209,8 +210,8 @@ def test_unapproved_bytes_get_neither_secrets_nor_network(world: World) -> None:
 
 def test_a_profile_renders_as_a_home_without_what_was_revoked(world: World) -> None:
     hook = active_gate(world)
+    place(world, "gate")
     with acting(world.alice):
-        profile_hooks.arrange(profile=world.profile, actor=world.alice.actor, places=[{"hook": "gate"}])
         before = {file.path: file.content for file in renderings.render(world.profile).files}
         revocations.revoke(hook=hook, actor=world.alice.actor, reason="x")
         after = {file.path for file in renderings.render(world.profile).files}

@@ -162,14 +162,15 @@ def test_a_secret_is_never_shown(world: World) -> None:
     assert world.bob.browser().post(address, {"name": "API_TOKEN", "value": "x"}).status_code == 403
 
 
-def test_a_gate_taken_out_of_a_profile_becomes_a_draft(world: World) -> None:
+def test_a_gate_put_into_a_profile_or_taken_out_becomes_a_draft(world: World) -> None:
     hook = governance.rule(world, "no-deleting", BLOCK_RM)
     browser, address = world.alice.browser(), f"/admin/controlplane/profile/{world.profile.pk}/hooks/"
-    browser.post(address, {"do": "add", "hook": "no-deleting"})
-    assert of(world, ProfileHook).hook_id == hook.pk
+    sent = browser.post(address, {"do": "add", "hook": "no-deleting"})
+    assert "/admin/hooks_app/change/" in sent["Location"]
+    governance.place(world, "no-deleting")
     sent = browser.post(address, {"do": "remove:no-deleting"})
     assert "/admin/hooks_app/change/" in sent["Location"]
-    assert of(world, Change).kind == "profile_hooks" and of(world, ProfileHook).position == 0
+    assert of(world, Change).kind == "profile_hooks" and of(world, ProfileHook).hook_id == hook.pk
 
 
 def test_an_allowlist_entry_is_proposed_not_added(world: World) -> None:

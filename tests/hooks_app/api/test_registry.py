@@ -12,6 +12,7 @@ from django.test import Client
 
 from hooks_app.models import TestRun
 from tests.conftest import World
+from tests.hooks_app.governance import place
 from tests.hooks_app.registry import BLOCK, acting, active_gate, gate_body
 
 HOOKS = "/api/v1/hooks"
@@ -169,7 +170,11 @@ def test_a_profile_is_arranged_at_once_or_by_review(world: World) -> None:
     active_gate(world)
     path, alice = f"profiles/{world.profile.name}/hooks", world.alice.api()
     added = send(alice, "put", path, {"hooks": [{"hook": "gate"}]})
-    assert (added.status_code, added.json()["applied"]) == (200, True)
+    assert (added.status_code, added.json()["reasons"]) == (202, ["gate is new in this profile"])
+    assert alice.get(f"/api/v1/{path}").json()["hooks"] == []
+    place(world, ("gate", "observe"))
+    tightened = send(alice, "put", path, {"hooks": [{"hook": "gate"}]})
+    assert (tightened.status_code, tightened.json()["applied"]) == (200, True)
     removed = send(alice, "put", path, {"hooks": []})
     assert removed.status_code == 202
     assert removed.json()["reasons"] == ["the gate gate is removed"]

@@ -15,6 +15,7 @@ from hooks_app.models import AllowlistEntry, ProfileHook, State
 from hooks_app.services import allowlists, profile_hooks, renderings, widening
 from hooks_app.services.widening import Place
 from tests.conftest import World
+from tests.hooks_app.governance import place
 from tests.hooks_app.registry import acting, active_gate, consent
 
 
@@ -65,8 +66,8 @@ def test_an_entry_cannot_be_made_or_widened_by_sql(world: World) -> None:
 def test_shell_consent_renders_as_hermes_reads_it(world: World) -> None:
     active_gate(world)
     entry(world, kind="shell", list_scope="post_tool_call", value="notify-send hi")
+    place(world, "gate")
     with acting(world.alice):
-        profile_hooks.arrange(profile=world.profile, actor=world.alice.actor, places=[{"hook": "gate"}])
         files = {file.path: file.content.decode() for file in renderings.render(world.profile).files}
     allowlist = Allowlist.parse(files["shell-hooks-allowlist.json"])
     assert allowlist.render() == files["shell-hooks-allowlist.json"]
@@ -87,8 +88,7 @@ def test_an_expired_consent_is_not_rendered(world: World) -> None:
 
 def test_a_gate_cannot_be_taken_out_of_a_profile_by_sql(world: World) -> None:
     active_gate(world)
-    with acting(world.alice):
-        assert profile_hooks.arrange(profile=world.profile, actor=world.alice.actor, places=[{"hook": "gate"}]).applied
+    place(world, "gate")
     with pytest.raises(DatabaseError, match="takes a gate out"), acting(world.alice):
         ProfileHook.objects.filter(profile=world.profile).delete()
     with pytest.raises(DatabaseError, match="takes a gate out"), acting(world.alice):
@@ -97,8 +97,8 @@ def test_a_gate_cannot_be_taken_out_of_a_profile_by_sql(world: World) -> None:
 
 def test_a_reviewed_arrangement_takes_effect(world: World) -> None:
     active_gate(world)
+    place(world, "gate")
     with acting(world.alice):
-        profile_hooks.arrange(profile=world.profile, actor=world.alice.actor, places=[{"hook": "gate"}])
         wanted = [{"hook": "gate", "mode": "observe"}]
         done = profile_hooks.arrange(profile=world.profile, actor=world.alice.actor, places=wanted)
     assert done.reasons == ("the gate gate is only observed",)
@@ -115,14 +115,15 @@ GATE, LOG = Place("gate", gate=True), Place("log")
     [
         ([GATE], [], True),
         ([LOG], [], False),
-        ([GATE], [GATE, LOG], False),
+        ([GATE], [GATE, LOG], True),
         ([GATE], [LOG, GATE], True),
         ([LOG, GATE], [GATE, LOG], False),
         ([GATE, Place("b", gate=True)], [Place("b", gate=True), GATE], True),
         ([GATE], [Place("gate", "observe", gate=True)], True),
         ([Place("gate", "observe", gate=True)], [GATE], False),
         ([], [Place("net", receives=True)], True),
-        ([], [GATE], False),
+        ([], [GATE], True),
+        ([GATE, LOG], [GATE, LOG], False),
     ],
 )
 def test_what_counts_as_letting_more_through(before: list[Place], after: list[Place], reviewed: bool) -> None:

@@ -190,6 +190,12 @@ def test_team_wide_hooks_tighten_at_once_and_loosen_by_review(world: World, agen
     governance.rule(world, "no-deleting", BLOCK_RM)
     alice, bob = world.alice.actor, world.bob.actor
     with scope.enter(alice.scope()), transaction.atomic():
+        arranged = team_hooks.arrange(team=world.team, actor=alice, places=[{"hook": "no-deleting"}])
+        assert arranged.reasons == ("no-deleting is new for the whole team",)
+        change = changes.submit(change=arranged.change, actor=alice)
+    with scope.enter(bob.scope()), transaction.atomic():
+        changes.decide(change=change, actor=bob, approve=True, digest=change.digest)
+    with scope.enter(alice.scope()), transaction.atomic():
         arranged = team_hooks.arrange(team=world.team, actor=alice, places=[{"hook": "no-deleting", "fixed": True}])
         assert arranged.applied
     assert ask(agent, "rm -rf x")["outcome"] == "block"
