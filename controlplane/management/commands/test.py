@@ -13,6 +13,8 @@ from django.core.management.base import BaseCommand
 
 from controlplane.embedded.paths import CHECKOUT
 
+MOST_PROCESSES = 4
+
 
 class Command(BaseCommand):
     """Runs pytest."""
@@ -38,7 +40,13 @@ def run(arguments: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
     plugin = ["-p", "controlplane.embedded.pytest_plugin"]
-    return int(pytest.main([*plugin, *(arguments or ["tests"])]))
+    return int(pytest.main([*plugin, *(arguments or whole_suite())]))
+
+
+def whole_suite() -> list[str]:
+    """Every test, on several processors where there are: each process has services of its own, and takes whole files."""
+    processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
+    return ["tests"] if processes == 1 else ["-n", str(processes), "--dist", "loadfile", "tests"]
 
 
 def interrupt(number: int, frame: FrameType | None) -> NoReturn:
