@@ -27,6 +27,7 @@ class Throwaway:
         self.durable = durable
         self.instance = Instance(Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=SHORT)))
         self.instance.var.chmod(0o755)
+        (self.instance.var / "static").mkdir()
         self.supervisor: Supervisor | None = None
         self.process = os.getpid()
         keys.ensure(self.instance.keys)

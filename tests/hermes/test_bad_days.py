@@ -60,7 +60,8 @@ result = [during, problem, told, after]
     assert (during, after) == ({"error": "old"}, {"error": "new"})
     assert "cannot be written: File too large" in problem
     assert any("a receipt's number must be on disk first" in one for one in told)
-    assert [r["counter"] for r in plane.receipts] == sorted({r["counter"] for r in plane.receipts})
+    numbers = [receipt["counter"] for receipt in plane.receipts]
+    assert len(numbers) == len(set(numbers)), "one may overtake another, but none is counted twice"
 
 
 def test_hermes_status_says_that_the_disk_is_full(enrolled: Home, plane: FakePlane) -> None:
