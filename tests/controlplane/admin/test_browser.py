@@ -18,7 +18,7 @@ from selenium.webdriver.common.by import By
 
 from controlplane import scope
 from controlplane.models import AuditEntry, Membership, Token, User
-from controlplane.services import checkpoints, profiles, tokens
+from controlplane.services import audit, checkpoints, profiles, tokens
 from tests.browser import Chrome, chrome, live_plane  # noqa: F401  (fixtures)
 from tests.conftest import World
 
@@ -46,6 +46,7 @@ def lived_in(committed_world: World) -> World:
         old = tokens.create(team=world.team, actor=alice, name="laptop", abilities=["read"]).token
         tokens.revoke(token=old, actor=alice)
         tokens.create(team=world.team, actor=alice, name="terraform", abilities=["read", "write"])
+        audit.record(max(audit.ACTIONS, key=len), actor=alice, team=world.team, target=world.profile)
     checkpoints.take(world.team.pk)
     return world
 

@@ -108,7 +108,7 @@ def test_readers_cannot_send_forms(world: World) -> None:
 def test_a_button_asks_then_acts_and_is_gone(world: World) -> None:
     client, address = world.alice.browser(), page("profile", "archive", world.profile.pk)
     asked = client.get(address).content.decode()
-    assert "No token can be made for it any more." in asked
+    assert "Its tokens are refused within a second" in asked
     with scope.operator():
         assert Profile.objects.get(pk=world.profile.pk).archived_at is None, "asking does nothing"
     done = client.post(address, follow=True).content.decode()
