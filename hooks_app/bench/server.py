@@ -94,7 +94,8 @@ def serving(workers: int = 2) -> Iterator[int]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [*web_command("127.0.0.1", port, workers)[:-1], "hooks_app.bench.wsgi:application"]
-    server = subprocess.Popen(command, env={**os.environ, "ALLOWED_HOSTS": "127.0.0.1", "API_RATE": "6000000/min"})
+    env = {**os.environ, "ALLOWED_HOSTS": "127.0.0.1", "API_RATE": "6000000/min"}
+    server = subprocess.Popen(command, env=env, stdout=sys.stderr)  # the standard output is for figures
     try:
         _until_up(port)
         yield port

@@ -107,7 +107,8 @@ def decide_text(*, actor: Actor, team_id: UUID, question: Question) -> bytes:
         rules = effective.of_profile(team_id, question.profile, than=stale)
         check_profile(actor, rules.profile_id)
         stored = rules.redactor.value(payload)
-        asked = Asked(question, payload, fingerprint, text if stored is payload else canonical.dumps(stored))
+        is_secret = stored is not payload
+        asked = Asked(question, payload, fingerprint, canonical.dumps(stored) if is_secret else text, is_secret)
         answer = _attempt(actor, rules, asked)
         if answer is not None:
             return answer
@@ -138,6 +139,8 @@ class Asked:
     fingerprint: bytes
     stored: bytes
     """The canonical text of the payload, redacted."""
+    is_secret: bool
+    """Whether something in it was redacted."""
 
 
 def _attempt(actor: Actor, rules: Effective, asked: Asked) -> bytes | None:
@@ -238,7 +241,8 @@ class Row:
     def _answer(self, approval: UUID | None) -> dict[str, Any]:
         """What is told: nothing secret that a rule or a webhook repeats from the event is in its words."""
         answer = {"id": self.asked.question.key, "decision": str(self.id), **self.conclusion.answer()}
-        answer |= self.rules.redactor.value({name: answer[name] for name in WORDS})
+        if self.asked.is_secret or self.rules.calls_out(self.asked.question.event):
+            answer |= self.rules.redactor.value({name: answer[name] for name in WORDS})
         answer["approval"] = str(approval) if approval else None
         answer["configuration"] = self.rules.number
         return answer

@@ -39,9 +39,10 @@ class Bell:
 
     def wait(self, seconds: float) -> bool:
         """Whether it rang within these seconds."""
-        rang = self._event.wait(seconds)
+        if not self._event.wait(seconds):
+            return False  # and leave it alone: it may ring right now, for the next wait
         self._event.clear()
-        return rang
+        return True
 
 
 class Listener:
