@@ -162,7 +162,7 @@ class Homes:
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, onerror=_open_and_retry)
             else:
-                entry.unlink()
+                entry.unlink(missing_ok=True)  # a hook may be running, and tidy up itself
         with self._lock:
             self._over.pop(home, None)
 

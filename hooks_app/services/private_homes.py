@@ -14,11 +14,11 @@ from hooks_app.services import sandboxes
 
 @transaction.atomic
 def empty(*, profile: Profile, actor: Actor) -> None:
-    """Delete all that the profile's hooks have written; a home that was over its quota can be written again."""
+    """Record it, then delete all that the profile's hooks have written; a home over its quota can be written again."""
     actor.require(profile.team_id, Role.OWNER, Role.AUTHOR)
     with scope.writing(profile.team_id):
         audit.record("profile.home_emptied", actor=actor, team=profile.team_id, target=profile)
-    homes.clear(sandboxes.home(profile.pk))
+    transaction.on_commit(lambda: homes.clear(sandboxes.home(profile.pk)))
 
 
 audit.register({"profile.home_emptied": "{actor} deleted all that the hooks of {target} had written"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,9 +25,13 @@ def full(world: World) -> Path:
     return home
 
 
-def test_a_home_is_emptied_and_can_be_written_again(world: World, full: Path) -> None:
+def test_a_home_is_emptied_and_can_be_written_again(
+    world: World, full: Path, django_capture_on_commit_callbacks: Any
+) -> None:
     other = sandboxes.home(world.team.pk)
-    assert world.alice.api().delete("/api/v1/profiles/deploy-bot/home").status_code == 204
+    with django_capture_on_commit_callbacks(execute=True):
+        assert world.alice.api().delete("/api/v1/profiles/deploy-bot/home").status_code == 204
+        assert list(full.iterdir()), "nothing happens before it is recorded"
     assert (list(full.iterdir()), homes.over_quota(full), other.exists()) == ([], None, True)
     with scope.team(world.team.pk):
         entry = AuditEntry.objects.for_team(world.team).latest("seq")
