@@ -14,12 +14,12 @@ from django.db import transaction
 
 from controlplane import scope
 from controlplane.bench.figure import AT_MOST, Figure
+from controlplane.embedded.paths import CHECKOUT
 from gateway_app.bench.hermes import hermes_python
 from gateway_app.services import enrolments, plugin_archive
 from hooks_app.bench.decisions import script_times
 from hooks_app.bench.server import Refused, Site
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 ALLOWED = 200e-6
 CONFIG = {"plugins": {"enabled": ["caduceus"]}, "security": {"allow_lazy_installs": False}}
 

@@ -281,10 +281,11 @@ def option(row: Approval, choice: str) -> Option:
     """An answer in words."""
     name = row.profile.name
     labels = {"once": "Allow once", "session": "Allow for this session", "always": "Allow until…", "deny": "Deny"}
+    lasting = "" if row.needed == 1 else f" for {grants.ALWAYS_LASTS.days} days."
     says = {
         "once": f"Allow this command once on {name}.",
         "session": f"Allow exactly this command on {name} for the rest of the session, at most a day.",
-        "always": f"Allow exactly this command on {name}, without asking again,{'' if row.needed == 1 else ' for 30 days.'}",
+        "always": f"Allow exactly this command on {name}, without asking again,{lasting}",
         "deny": f"Deny it: {name} is told no, with your note.",
     }
     return Option(choice, KEYS[Choice(choice)], labels[choice], says[choice])
