@@ -81,9 +81,9 @@ class Judge:
             return _merged(local, ruling)
         asks = ruling.action is Action.ASK and not self._is_listed(event, payload, ruling, now)
         if event not in MEMORY_ONLY and (asks or self._webhooks(event, payload)):
-            return self._ask(event, payload, ruling if asks else replace(ruling, action=Action.ALLOW), local, now)
+            return self._ask(event, payload, ruling if asks else ruling._replace(action=Action.ALLOW), local, now)
         if ruling.action is Action.ASK:
-            ruling = replace(ruling, action=Action.ALLOW)
+            ruling = ruling._replace(action=Action.ALLOW)
         return _merged(local, ruling)
 
     def _switched(self, switch: Mapping[str, Any], event: str, payload: Mapping[str, Any]) -> Judgement:
@@ -159,7 +159,7 @@ class Judge:
         return (
             answer
             if answer.action is not Action.ALLOW
-            else _merged(local, replace(ruling, action=Action.ALLOW), answer)
+            else _merged(local, ruling._replace(action=Action.ALLOW), answer)
         )
 
     def _without_plane(

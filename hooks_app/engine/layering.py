@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from hooks_app.engine import dispatch
 from hooks_app.engine.danger import Host
@@ -49,8 +49,7 @@ class Place:
     """Where a webhook is asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """What one hook did, or would have done."""
 
     place: Place
@@ -58,8 +57,7 @@ class Said:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(NamedTuple):
     """What follows for the event, from which hook, and what else came up."""
 
     action: Action = Action.ALLOW
@@ -128,8 +126,11 @@ class Layers:
         return _rule(gathered)
 
     def _gather(self, gathered: _Gathered, evaluation: Evaluation, *, carried_out: bool = True) -> None:
-        gathered.danger_keys += (key for key in evaluation.danger_keys if key not in gathered.danger_keys)
-        gathered.observed += (Said(self.by_name[o.rule], o.action, o.message) for o in evaluation.observed)
+        for key in evaluation.danger_keys:
+            if key not in gathered.danger_keys:
+                gathered.danger_keys.append(key)
+        for o in evaluation.observed:
+            gathered.observed.append(Said(self.by_name[o.rule], o.action, o.message))
         gathered.no_verdicts += map(str, evaluation.no_verdicts)
         if evaluation.action is None or not carried_out:
             return

@@ -112,7 +112,10 @@ class Pattern:
 
     def _lacks_needles(self, text: str) -> bool:
         """Whether no match is possible because none of the texts is there that every match has one of."""
-        return bool(self._needles) and not any(needle in text for needle in self._needles)
+        for needle in self._needles:
+            if needle in text:
+                return False
+        return bool(self._needles)
 
     def sub(self, replacement: str, text: str) -> tuple[str, int]:
         """The text with every non-empty match replaced literally, and how many there were."""

@@ -25,9 +25,19 @@ def compile_condition(condition: Condition) -> Test:
         inner = compile_condition(condition.item)
         return lambda payload: not inner(payload)
     tests = tuple(compile_condition(item) for item in sorted(condition.items, key=_cost))
-    if isinstance(condition, AllOf):
-        return lambda payload: all(test(payload) for test in tests)
-    return lambda payload: any(test(payload) for test in tests)
+    return _several_test(tests, isinstance(condition, AnyOf))
+
+
+def _several_test(tests: tuple[Test, ...], enough: bool) -> Test:
+    """Ask until one answers what is enough: a yes where any will do, a no where all must hold."""
+
+    def test(payload: Payload) -> bool:
+        for one in tests:
+            if one(payload) is enough:
+                return enough
+        return not enough
+
+    return test
 
 
 def _cost(condition: Condition) -> int:
@@ -87,6 +97,9 @@ def _contains(value: Any, operands: tuple[Any, ...], ignore_case: bool) -> bool:
 
 
 def _tool_test(condition: ToolIs) -> Test:
+    names = tools_of(condition)
+    if names is not None:
+        return lambda payload: isinstance(payload.tool, str) and payload.tool in names
     matchers = tuple(patterns.compile(source).fullmatch for source in condition.patterns)
     return lambda payload: isinstance(payload.tool, str) and any(match(payload.tool) for match in matchers)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from hooks_app.engine.danger import Host
 from hooks_app.engine.patterns import TextTooLarge
@@ -22,8 +22,7 @@ from hooks_app.engine.verdict import Action, FailMode
 _MAX_INDEXED = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What one rule did, or in observe mode would have done."""
 
     rule: str
@@ -37,8 +36,7 @@ class Outcome:
         return f"{self.rule}: {self.action}" + (f" ({self.failed})" if self.failed else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """What the rules decided about one event; without an action none of them had an opinion."""
 
     event: str
