@@ -169,12 +169,19 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """Return the JSON value with every secret masked: the value itself where nothing had to change."""
+        return value if self._is_clean([value]) else self._rebuild(value, MAX_DEPTH, ())
+
+    def values(self, values: list[Any]) -> list[Any]:
+        """Return each JSON value with every secret masked; when all are clean, one look at all of them is enough."""
+        return values if self._is_clean(values) else [self.value(value) for value in values]
+
+    def _is_clean(self, values: list[Any]) -> bool:
         texts: list[str] = []
-        if _collect(value, texts, MAX_DEPTH):
-            joined = "\n".join(texts)
-            if self.text(joined) == joined:
-                return value
-        return self._rebuild(value, MAX_DEPTH, ())
+        for value in values:
+            if not _collect(value, texts, MAX_DEPTH):
+                return False
+        joined = "\n".join(texts)
+        return not joined or self.text(joined) == joined
 
     def _rebuild(self, value: Any, depth: int, inside: tuple[int, ...]) -> Any:
         if value is None or isinstance(value, (bool, int)):

@@ -61,36 +61,6 @@ BEGIN
     RETURN made;
 END $$;
 
-CREATE FUNCTION caduceus_take_events(p_team uuid, p_reporter text, p_received timestamptz, p_events jsonb)
-RETURNS TABLE (taken uuid)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
-BEGIN
-    IF p_team::text IS DISTINCT FROM current_setting('caduceus.write_team', true) THEN
-        RAISE insufficient_privilege USING MESSAGE = 'events of this team are outside the scope';
-    END IF;
-    IF to_regclass(caduceus_event_part(now())) IS NULL THEN
-        PERFORM caduceus_event_parts_ahead(4);
-    END IF;
-    RETURN QUERY
-    WITH given AS (
-        SELECT * FROM jsonb_to_recordset(p_events) AS e (
-            id uuid, mark uuid, profile_id uuid, key text, event text, tool text, session text,
-            happened_at timestamptz, payload jsonb, digest bytea
-        )
-    ), new_marks AS (
-        INSERT INTO hooks_app_seenevent (team_id, mark, seen_at)
-        SELECT p_team, g.mark, p_received FROM given g
-        WHERE EXISTS (SELECT 1 FROM controlplane_profile p WHERE p.team_id = p_team AND p.id = g.profile_id)
-        ON CONFLICT DO NOTHING RETURNING mark
-    )
-    INSERT INTO hooks_app_event (id, team_id, profile_id, reporter, key, event, tool, session, happened_at,
-                                 received_at, payload, digest)
-    SELECT g.id, p_team, g.profile_id, p_reporter, g.key, g.event, g.tool, g.session, g.happened_at,
-           p_received, g.payload, g.digest
-    FROM given g JOIN new_marks USING (mark)
-    RETURNING id;
-END $$;
-
 CREATE FUNCTION caduceus_forget_seen(p_before timestamptz) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
@@ -106,9 +76,56 @@ END $$;
 """
 STORAGE_SIGNATURES = [
     "caduceus_event_parts_ahead(int)",
-    "caduceus_take_events(uuid, text, timestamptz, jsonb)",
     "caduceus_forget_seen(timestamptz)",
 ]
+
+TAKE = """
+CREATE OR REPLACE FUNCTION caduceus_take_events(
+    p_team uuid, p_number bigint, p_reporter text, p_received timestamptz, p_batch uuid, p_events jsonb
+) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+DECLARE
+    writing text := coalesce(current_setting('caduceus.write_team', true), '');
+    taken int;
+BEGIN
+    -- Outside a transaction no scope is set, and this statement is one of its own: its team is its scope.
+    IF writing <> '' AND writing <> p_team::text THEN
+        RAISE insufficient_privilege USING MESSAGE = 'events of this team are outside the scope';
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM hooks_app_configuration c WHERE c.team_id = p_team AND c.number = p_number) THEN
+        RETURN NULL; -- what is a secret was read from a configuration that is no longer in force
+    END IF;
+    IF to_regclass(caduceus_event_part(now())) IS NULL THEN
+        PERFORM caduceus_event_parts_ahead(4);
+    END IF;
+    WITH given AS (
+        SELECT * FROM jsonb_to_recordset(p_events) AS e (
+            id uuid, mark uuid, profile_id uuid, key text, event text, tool text, session text,
+            happened_at timestamptz, payload jsonb, digest bytea
+        )
+    ), new_marks AS (
+        INSERT INTO hooks_app_seenevent (team_id, mark, seen_at)
+        SELECT p_team, g.mark, p_received FROM given g
+        WHERE EXISTS (SELECT 1 FROM controlplane_profile p WHERE p.team_id = p_team AND p.id = g.profile_id)
+        ORDER BY g.mark -- two that tell the same events at once wait for each other, and never in a circle
+        ON CONFLICT DO NOTHING RETURNING mark
+    ), stored AS (
+        INSERT INTO hooks_app_event (id, team_id, profile_id, reporter, key, event, tool, session, happened_at,
+                                     received_at, payload, digest)
+        SELECT g.id, p_team, g.profile_id, p_reporter, g.key, g.event, g.tool, g.session, g.happened_at,
+               p_received, g.payload, g.digest
+        FROM given g JOIN new_marks USING (mark)
+        ORDER BY g.id
+        RETURNING id
+    ), batch AS (
+        INSERT INTO hooks_app_eventbatch (id, team_id, events, state, attempts, reason, created_at)
+        SELECT p_batch, p_team, jsonb_agg(id), 'pending', 0, '', p_received FROM stored HAVING count(*) > 0
+    )
+    SELECT count(*) INTO taken FROM stored;
+    RETURN taken;
+END $$;
+"""
+TAKE_SIGNATURES = ["caduceus_take_events(uuid, bigint, text, timestamptz, uuid, jsonb)"]
 
 RETENTION = """
 CREATE FUNCTION caduceus_kept_since(p_team uuid) RETURNS timestamptz

@@ -45,6 +45,7 @@ class Migration(migrations.Migration):
         DefineFunctions(approvals.APPROVALS, approvals.SIGNATURES),
         DefineFunctions(approvals.GRANTS, []),
         DefineFunctions(events.storage(settings.RUNTIME_ROLE), events.STORAGE_SIGNATURES),
+        DefineFunctions(events.TAKE, events.TAKE_SIGNATURES),
         DefineFunctions(events.RETENTION, events.RETENTION_SIGNATURES),
         DefineFunctions("SELECT caduceus_event_parts_ahead(4)", []),
     ]

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
-from psycopg import Cursor
-from psycopg.types.json import Jsonb
 
 from controlplane import scope
 from controlplane.actor import Actor
+from controlplane.db import direct
 from controlplane.errors import Conflict, Forbidden, Invalid, PlaneError
 from controlplane.lib import canonical
 from controlplane.lib.ids import uuid7
+from controlplane.lib.together import Together
 from controlplane.services import sealing
 from hooks_app.engine import events as catalogue
 from hooks_app.models import Decision
@@ -28,8 +28,9 @@ from hooks_app.services.conclusions import Conclusion
 from hooks_app.services.effective import Effective
 
 ATTEMPTS = 5
-RECORD = "SELECT * FROM caduceus_decide(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+RECORD = "SELECT caduceus_decide(%s, %s)"
 LOOK_UP = "SELECT * FROM caduceus_decided(%s, %s, %s)"
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 NOTHING: Mapping[str, Any] = {}
 WORDS = ("message", "rule", "explanation", "observed", "no_verdicts")
 MASKED = "value_masked"
@@ -67,8 +68,7 @@ class OtherProfile(Forbidden):
     code = "other_profile"
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """What a program wants to know before it acts; the key makes a retry the same question."""
 
     key: str
@@ -77,7 +77,7 @@ class Question:
     tool: str = ""
     input: Any = None
     session: str = ""
-    context: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    context: Mapping[str, Any] = NOTHING
 
     def payload(self) -> dict[str, Any]:
         """The event's payload as hooks know it."""
@@ -130,8 +130,7 @@ def check_profile(actor: Actor, profile_id: UUID) -> None:
         raise OtherProfile(field="profile")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A question made ready: its payload as hooks see it, and as it is stored."""
 
     question: Question
@@ -175,13 +174,11 @@ class _MovedOn(Exception):
     """Somebody else was first: undo and look again."""
 
 
-def _known(rules: Effective, key: str, fingerprint: bytes) -> bytes | None:
-    answer, mark = _one_row(LOOK_UP, [rules.team_id, rules.profile_id, key])
-    return _same(answer, mark, fingerprint) if answer is not None else None
-
-
-def _same(answer: str, mark: bytes, fingerprint: bytes, value: Any = None, masked: Any = None) -> bytes:
-    """The first answer, word for word; a value that was not kept is the one that comes of the question again."""
+def _known(rules: Effective, key: str, fingerprint: bytes, value: Any = None, masked: Any = None) -> bytes | None:
+    """The first answer under this key, word for word; a value that was not kept is the one that comes of it again."""
+    [(answer, mark)] = direct.rows(LOOK_UP, [rules.team_id, rules.profile_id, key])
+    if answer is None:
+        return None
     if bytes(mark) != fingerprint:
         raise KeyReused(field="id")
     told = json.loads(answer)
@@ -192,17 +189,22 @@ def _same(answer: str, mark: bytes, fingerprint: bytes, value: Any = None, maske
     return canonical.dumps(told)
 
 
-def _one_row(sql: str, parameters: list[Any]) -> tuple[Any, ...]:
-    """One prepared statement that brings its own scope: outside a transaction it is a transaction of its own."""
-    if connection.in_atomic_block:
-        with connection.cursor() as cursor:
-            cursor.execute(sql, parameters)
-            return cursor.fetchone()
-    connection.ensure_connection()
-    plain = connection.connection
-    plain.prepare_threshold = 0
-    with connection.wrap_database_errors:
-        return Cursor(plain).execute(sql, parameters, prepare=True).fetchone()
+class Record(NamedTuple):
+    """A decision as Postgres receives it."""
+
+    id: str
+    row: str
+
+
+def _record(team_id: UUID, records: Sequence[Record]) -> list[bool]:
+    """Write decisions of one team in one statement; which of them were, because they are current and new."""
+    rows = direct.rows(RECORD, [team_id, f"[{','.join(record.row for record in records)}]"])
+    recorded = {str(row[0]) for row in rows}
+    return [record.id in recorded for record in records]
+
+
+_together = Together(_record)
+"""What agents of one team ask at the same moment is recorded with one statement and one sync to disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,33 +216,41 @@ class Row:
     asked: Asked
     at: datetime
     conclusion: Conclusion
-    id: UUID = field(default_factory=uuid7)
+    id: str = field(default_factory=lambda: str(uuid7()))
 
     def record(self, approval: UUID | None) -> bytes | None:
-        """Write it in one statement; the answer, or the first one under the same key, or None where it is stale."""
-        rules, question, conclusion = self.rules, self.asked.question, self.conclusion
+        """Write it; the answer, or the first one under the same key, or None where it is stale."""
         answer = self._answer(approval)
-        value, masked = answer["value"], rules.redactor.value(answer["value"])
+        value, masked = answer["value"], self.rules.redactor.value(answer["value"])
         told = kept = canonical.dumps(answer)
         if masked is not value:
             kept = canonical.dumps({**answer, "value": masked, MASKED: True})
-        actor = self.actor.label[:300]
-        said = (question.event, question.tool, question.session, conclusion.observed_outcome, actor)
-        digest = digest_of(
-            self.id, rules.team_id, rules.profile_id, question.key, self.at, said, self.asked.stored, kept
-        )
-        status, first, mark = _one_row(RECORD, [
-            rules.team_id, rules.number, self.id, rules.profile_id, question.key, self.asked.fingerprint, self.at,
-            question.event, question.tool, question.session, _jsonb(self.asked.stored), conclusion.outcome,
-            conclusion.hook, answer["rule"][:200], _jsonb(kept), conclusion.observed_outcome, actor, approval, digest,
-        ])  # fmt: skip
-        if status == "recorded":
+        record = Record(self.id, self._as_json(answer["rule"][:200], kept, approval))
+        team_id = self.rules.team_id
+        # Within a transaction only that transaction can write it.
+        is_recorded = _record(team_id, [record])[0] if connection.in_atomic_block else _together(team_id, record)
+        if is_recorded:
             return told
-        return _same(first, mark, self.asked.fingerprint, value, masked) if status == "known" else None
+        return _known(self.rules, self.asked.question.key, self.asked.fingerprint, value, masked)
+
+    def _as_json(self, rule: str, answer: bytes, approval: UUID | None) -> str:
+        rules, question, conclusion = self.rules, self.asked.question, self.conclusion
+        actor, payload, observed = self.actor.label[:300], self.asked.stored, conclusion.observed_outcome
+        id, team_id, profile_id, at = self.id, str(rules.team_id), str(rules.profile_id), self.at.isoformat()
+        said = (question.event, question.tool, question.session, observed, actor)
+        digest = digest_of((id, team_id, profile_id, question.key, at, *said), payload, answer)
+        head = _encode({
+            "id": id, "profile_id": profile_id, "key": question.key, "at": at, "event": question.event,
+            "tool": question.tool, "session": question.session, "outcome": conclusion.outcome, "hook": conclusion.hook,
+            "rule": rule, "observed": observed, "configuration": rules.number, "actor": actor,
+            "approval_id": str(approval) if approval else None,
+        })  # fmt: skip
+        marks = f'"fingerprint":"\\\\x{self.asked.fingerprint.hex()}","digest":"\\\\x{digest.hex()}"'
+        return f'{head[:-1]},{marks},"payload":{payload.decode()},"answer":{answer.decode()}}}'
 
     def _answer(self, approval: UUID | None) -> dict[str, Any]:
         """What is told: nothing secret that a rule or a webhook repeats from the event is in its words."""
-        answer = {"id": self.asked.question.key, "decision": str(self.id), **self.conclusion.answer()}
+        answer = {"id": self.asked.question.key, "decision": self.id, **self.conclusion.answer()}
         if self.asked.is_secret or self.rules.calls_out(self.asked.question.event):
             answer |= self.rules.redactor.value({name: answer[name] for name in WORDS})
         answer["approval"] = str(approval) if approval else None
@@ -248,34 +258,19 @@ class Row:
         return answer
 
 
-def _jsonb(text: bytes) -> Jsonb:
-    """JSON that is written already."""
-    return Jsonb(text, dumps=bytes)
-
-
-def digest_of(
-    id: UUID,
-    team_id: UUID,
-    profile_id: UUID,
-    key: str,
-    at: datetime,
-    said: tuple[str, ...],
-    payload: bytes,
-    answer: bytes,
-) -> bytes:
+def digest_of(fields: tuple[str, ...], payload: bytes, answer: bytes) -> bytes:
     """What stands for one decision: its fields in a fixed order, and the canonical texts of payload and answer."""
     # No text in it can hold a NUL, so the joined fields cannot be read in two ways.
-    head = "\0".join((str(id), str(team_id), str(profile_id), key, at.isoformat(), *said))
-    return hashlib.sha256(b"\0".join((head.encode(), payload, answer))).digest()
+    return hashlib.sha256(b"\0".join(("\0".join(fields).encode(), payload, answer))).digest()
 
 
 def digests(team_id: UUID, low: int, high: int) -> Iterator[tuple[UUID, bytes, bytes]]:
     """Each sealed decision's stored digest, and what its fields hash to now."""
     rows = Decision.objects.for_team(team_id).filter(commit_order__gte=low, commit_order__lt=high)
     for row in rows.order_by("id").iterator(chunk_size=2000):
+        ids = (str(row.pk), str(row.team_id), str(row.profile_id), row.key, row.at.isoformat())
         said = (row.event, row.tool, row.session, row.observed, row.actor)
-        texts = canonical.dumps(row.payload), canonical.dumps(row.answer)
-        now = digest_of(row.pk, row.team_id, row.profile_id, row.key, row.at, said, *texts)
+        now = digest_of((*ids, *said), canonical.dumps(row.payload), canonical.dumps(row.answer))
         columns = (row.outcome, row.hook, row.rule, str(row.approval_id) if row.approval_id else None)
         told = row.answer
         agree = columns == (told["outcome"], told["hook"], told["rule"][:200], told["approval"])

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from json.encoder import encode_basestring as quoted
+from typing import Any, NamedTuple
 from uuid import UUID
+from zlib import crc32
 
-from django.db import connection, transaction
 from django.utils import timezone
 
 from controlplane import scope
 from controlplane.actor import Actor
+from controlplane.db import direct
 from controlplane.errors import Invalid
 from controlplane.lib import canonical
 from controlplane.lib.ids import uuid7
 from controlplane.models import Profile
 from controlplane.services import sealing
-from hooks_app.models import Event, EventBatch
+from hooks_app.models import Event
 from hooks_app.services import decisions, effective
 from hooks_app.services.effective import Effective
 
@@ -31,15 +32,11 @@ AHEAD = timedelta(days=1)
 PLANE = "plane"
 """The reporter of what the plane itself does."""
 
-Origin = tuple[str, str, str]
-"""Team, reporter and time of receipt, which a batch has in common."""
-
-_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
-TAKE = "SELECT taken FROM caduceus_take_events(%s, %s, %s, %s)"
+ATTEMPTS = 5
+TAKE = "SELECT caduceus_take_events(%s, %s, %s, %s, %s, %s)"
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """One event as a reporter tells it."""
 
     key: str
@@ -50,14 +47,14 @@ class Report:
     tool: str = ""
     session: str = ""
 
-    def as_hooks_know_it(self) -> dict[str, Any]:
+    def as_hooks_know_it(self) -> Mapping[str, Any]:
         """The payload, with the tool and the session where only the report names them: matchers look there."""
-        payload = dict(self.payload)
-        if self.tool:
-            payload.setdefault("tool_name", self.tool)
-        if self.session and "session_key" not in payload:
-            payload.setdefault("session_id", self.session)
-        return payload
+        missing = {}
+        if self.tool and "tool_name" not in self.payload:
+            missing["tool_name"] = self.tool
+        if self.session and "session_key" not in self.payload and "session_id" not in self.payload:
+            missing["session_id"] = self.session
+        return {**self.payload, **missing} if missing else self.payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,34 +65,21 @@ class Taken:
     repeated: int
 
 
-@transaction.atomic
 def report(*, actor: Actor, team_id: UUID, reports: Sequence[Report]) -> Taken:
     """Store a batch, all of it or nothing; what this reporter told before is passed over."""
     if len(reports) > MOST_EVENTS:
         raise Invalid(f"Send at most {MOST_EVENTS} events at once, not {len(reports)}.", field="events")
-    rules = _rules_of(actor, team_id, reports)
     now = timezone.now()
     for index, one in enumerate(reports):
         _check(one, now, f"events[{index}]")
-    with scope.writing(team_id):
-        return _take(team_id, f"{actor.kind}:{actor.id}", reports, rules, now)
+    return _take(team_id, f"{actor.kind}:{actor.id}", reports, now, actor)
 
 
 def emit(*, profile: Profile, event: str, key: str, payload: Mapping[str, Any]) -> None:
     """Record something that the plane itself did, inside the caller's transaction."""
     one = Report(key, profile.name, event, payload, session=str(payload.get("session_key") or ""))
-    effective.refresh(profile.team_id)
-    rules = {profile.name: effective.of_profile(profile.team_id, profile.name)}
     with scope.writing(profile.team_id):
-        _take(profile.team_id, PLANE, [one], rules, timezone.now())
-
-
-def _rules_of(actor: Actor, team_id: UUID, reports: Sequence[Report]) -> dict[str, Effective]:
-    effective.refresh(team_id)
-    rules = {name: effective.of_profile(team_id, name) for name in {one.profile for one in reports}}
-    for found in rules.values():
-        decisions.check_profile(actor, found.profile_id)
-    return rules
+        _take(profile.team_id, PLANE, [one], timezone.now())
 
 
 def _check(one: Report, now: datetime, where: str) -> None:
@@ -107,56 +91,99 @@ def _check(one: Report, now: datetime, where: str) -> None:
         raise Invalid("This is not a time at which anything happened: check the clock.", field=f"{where}.at")
 
 
-def _take(
-    team_id: UUID, reporter: str, reports: Sequence[Report], rules: Mapping[str, Effective], now: datetime
-) -> Taken:
+def _take(team_id: UUID, reporter: str, reports: Sequence[Report], now: datetime, actor: Actor | None = None) -> Taken:
     """Hand the batch to Postgres in one statement, and to the workers when it is committed."""
-    profiles = {name: str(found.profile_id) for name, found in rules.items()}
-    origin = (str(team_id), reporter, canonical.moment(now))
-    rows = [
-        _row(one, origin, profiles[one.profile], _payload(one, rules[one.profile], index))
-        for index, one in enumerate(_distinct(reports))
-    ]
-    with connection.cursor() as cursor:
-        cursor.execute(TAKE, [team_id, reporter, now, "[" + ",".join(rows) + "]"])
-        taken = [str(row[0]) for row in cursor.fetchall()]
-    if taken:
-        _hand_over(team_id, taken)
-    return Taken(len(taken), len(reports) - len(taken))
+    distinct = _distinct(reports)
+    stale: int | None = None
+    for _ in range(ATTEMPTS):
+        rules = {name: effective.of_profile(team_id, name, than=stale) for name in {one.profile for one in distinct}}
+        if actor is not None:
+            for found in rules.values():
+                decisions.check_profile(actor, found.profile_id)
+        number, batch_id = min(found.number for found in rules.values()), uuid7()
+        rows = _rows(Origin(str(team_id), reporter, canonical.moment(now)), distinct, rules)
+        [(taken,)] = direct.rows(TAKE, [team_id, number, reporter, now, batch_id, f"[{','.join(rows)}]"])
+        if taken is not None:
+            if taken:
+                _hand_over(team_id, batch_id)
+            return Taken(taken, len(reports) - taken)
+        stale = number
+    raise decisions.Unsettled
+
+
+def _hand_over(team_id: UUID, batch_id: UUID) -> None:
+    from hooks_app.tasks_events import dispatch_batch
+
+    dispatch_batch.delay_on_commit(team_id=str(team_id), batch_id=str(batch_id))
 
 
 def _distinct(reports: Sequence[Report]) -> list[Report]:
     found: dict[str, Report] = {}
     for index, one in enumerate(reports):
-        if found.setdefault(one.key, one) != one:
+        if found.setdefault(one.key, one) is not one and found[one.key] != one:
             raise Invalid(f"Two events have the id {one.key}.", field=f"events[{index}].id")
     return list(found.values())
 
 
-def _payload(one: Report, rules: Effective, index: int) -> str:
-    """The payload as it is stored: redacted, and encoded once for the digest and for Postgres."""
-    payload = canonical.dumps(rules.redactor.value(one.as_hooks_know_it())).decode()
-    if len(payload) > MOST_PAYLOAD:
+class Origin(NamedTuple):
+    """What a batch has in common."""
+
+    team_id: str
+    reporter: str
+    received_at: str
+
+
+def _rows(origin: Origin, reports: Sequence[Report], rules: Mapping[str, Effective]) -> list[str]:
+    """The events as JSON for Postgres, redacted."""
+    payloads = [one.as_hooks_know_it() for one in reports]
+    for name, found in rules.items():
+        places = [place for place, one in enumerate(reports) if one.profile == name]
+        for place, masked in zip(places, found.redactor.values([payloads[place] for place in places]), strict=True):
+            payloads[place] = masked
+    profiles = {name: str(found.profile_id) for name, found in rules.items()}
+    return [
+        _row(one, origin, profiles[one.profile], _encoded(payload, index))
+        for index, (one, payload) in enumerate(zip(reports, payloads, strict=True))
+    ]
+
+
+def _encoded(payload: Mapping[str, Any], index: int) -> str:
+    """The payload as it is stored: encoded once, for the digest and for Postgres."""
+    text = canonical.dumps(payload).decode()
+    if len(text) > MOST_PAYLOAD:
         raise Invalid(f"A payload has at most {MOST_PAYLOAD} bytes.", field=f"events[{index}].payload")
-    return payload
+    return text
 
 
 def _row(one: Report, origin: Origin, profile_id: str, payload: str) -> str:
-    """The event as JSON for Postgres."""
+    """The event as JSON for Postgres; written out by hand, since there may be thousands in a second."""
     tool = one.tool or _text(one.payload, "tool_name")
     session = one.session or _text(one.payload, "session_id") or _text(one.payload, "session_key")
-    head = {
-        "id": str(uuid7()),
-        "profile_id": profile_id,
-        "key": one.key,
-        "event": one.event,
-        "tool": tool[:200],
-        "session": session[:200],
-        "happened_at": canonical.moment(one.happened_at) if one.happened_at else origin[2],
-    }
-    digest = _digest(origin, head, payload)
-    mark = hashlib.sha256(f"{origin[1]}\0{one.key}".encode()).hexdigest()[:32]
-    return f'{_encode(head)[:-1]},"digest":"\\\\x{digest.hex()}","mark":"{mark}","payload":{payload}}}'
+    head = Head(
+        str(uuid7()),
+        profile_id,
+        quoted(one.key),
+        quoted(one.event),
+        quoted(tool[:200]),
+        quoted(session[:200]),
+        canonical.moment(one.happened_at) if one.happened_at else origin.received_at,
+    )
+    return (
+        f'{{"id":"{head.id}","profile_id":"{profile_id}","key":{head.key},"event":{head.event},"tool":{head.tool},'
+        f'"session":{head.session},"happened_at":"{head.happened_at}","mark":"{_mark(origin.reporter, one.key)}",'
+        f'"digest":"\\\\x{_digest(origin, head, payload)}","payload":{payload}}}'
+    )
+
+
+def _mark(reporter: str, key: str) -> str:
+    """What stands for a reporter's event id, as 32 hex digits.
+
+    Ids that are alike but for their end, or begin with the same time, lie side by side in the index: with ten million
+    stored, a batch touches a few of its pages and not one for each event.
+    """
+    text = key.encode()
+    near = f"{crc32(text[:8]) & 0xFFFFFF:06x}{crc32(text[:-4]) & 0xFFFFFF:06x}"
+    return near + hashlib.sha256(f"{reporter}\0{key}".encode()).hexdigest()[:20]
 
 
 def _text(payload: Mapping[str, Any], name: str) -> str:
@@ -164,33 +191,35 @@ def _text(payload: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _digest(origin: Origin, head: Mapping[str, str], payload: str) -> bytes:
-    """What stands for one event: its fields in a fixed order, and the canonical text of its payload."""
-    return hashlib.sha256(f"{_encode([*origin, *head.values()])}\n{payload}".encode()).digest()
+class Head(NamedTuple):
+    """What an event has beside its payload; texts as JSON."""
+
+    id: str
+    profile_id: str
+    key: str
+    event: str
+    tool: str
+    session: str
+    happened_at: str
 
 
-def _hand_over(team_id: UUID, taken: list[str]) -> None:
-    from hooks_app.tasks_events import dispatch_batch
-
-    batch = EventBatch.objects.create(team_id=team_id, events=taken)
-    dispatch_batch.delay_on_commit(team_id=str(team_id), batch_id=str(batch.pk))
+def _digest(origin: Origin, head: Head, payload: str) -> str:
+    """What stands for one event: its fields as a list in a fixed order, and the canonical text of its payload."""
+    fields = (
+        f'["{origin.team_id}", {quoted(origin.reporter)}, "{origin.received_at}", "{head.id}", "{head.profile_id}", '
+        f'{head.key}, {head.event}, {head.tool}, {head.session}, "{head.happened_at}"]'
+    )
+    return hashlib.sha256(f"{fields}\n{payload}".encode()).hexdigest()
 
 
 def digests(team_id: UUID, low: int, high: int) -> Iterator[tuple[UUID, bytes, bytes]]:
     """Each sealed event's stored digest, and what its fields hash to now."""
     rows = Event.objects.for_team(team_id).filter(commit_order__gte=low, commit_order__lt=high)
     for row in rows.order_by("id").iterator(chunk_size=2000):
-        head = {
-            "id": str(row.pk),
-            "profile_id": str(row.profile_id),
-            "key": row.key,
-            "event": row.event,
-            "tool": row.tool,
-            "session": row.session,
-            "happened_at": canonical.moment(row.happened_at),
-        }
-        payload = canonical.dumps(row.payload).decode()
-        now = _digest((str(row.team_id), row.reporter, canonical.moment(row.received_at)), head, payload)
+        origin = Origin(str(row.team_id), row.reporter, canonical.moment(row.received_at))
+        texts = map(quoted, (row.key, row.event, row.tool, row.session))
+        head = Head(str(row.pk), str(row.profile_id), *texts, happened_at=canonical.moment(row.happened_at))
+        now = bytes.fromhex(_digest(origin, head, canonical.dumps(row.payload).decode()))
         yield row.pk, bytes(row.digest), now
 
 

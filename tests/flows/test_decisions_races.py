@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import UUID
 
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
 from controlplane import scope
+from controlplane.lib.ids import uuid7
 from controlplane.models import Ability
-from hooks_app.models import Approval, Configuration, Decision, Event
+from hooks_app.models import Approval, Configuration, Decision, Event, EventBatch
 from hooks_app.services import decisions
 from tests.conftest import World
 from tests.hooks_app import governance
-from tests.hooks_app.governance import ASK_DANGER, BLOCK_RM, ask, question
+from tests.hooks_app.governance import ASK_DANGER, BLOCK_RM, ask, happened, question, report
 
 
 def in_thread(work: Callable[[], Any]) -> Callable[..., Any]:
@@ -58,6 +62,71 @@ def test_one_question_asked_by_many_has_one_answer(committed_world: World, comma
     assert str(row.pk) == answers[0]["decision"]
     with scope.team(world.team.pk), transaction.atomic():
         assert Approval.objects.for_team(world.team).count() == (0 if command == "ls" else 1)
+
+
+def test_what_is_asked_at_once_is_recorded_together(committed_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one statement is under way others come; they share the next, and each has its own answer."""
+    world = committed_world
+    governance.rule(world, "no-deleting", BLOCK_RM)
+    governance.place(world, "no-deleting")
+    agent = world.alice.api(Ability.DECIDE)
+    headers = {"Authorization": agent.defaults["HTTP_AUTHORIZATION"]}
+    ask(agent, "ls")
+    connection.close()
+    record, begun, go_on, together = decisions._record, threading.Event(), threading.Event(), decisions._together
+
+    def slow(team_id: UUID, records: Sequence[decisions.Record]) -> list[bool]:
+        begun.set()
+        assert go_on.wait(20)
+        return record(team_id, records)
+
+    monkeypatch.setattr(together, "_write", slow)
+    commands = ["ls -1", "rm -rf build", "ls -2", "rm -rf dist"]
+    asked = [question(command) for command in commands]
+
+    def post(body: dict[str, Any]) -> Any:
+        return in_thread(
+            lambda: Client(headers=headers).post("/api/v1/decisions", body, content_type="application/json").json()
+        )()
+
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(post, question("ls"))
+        assert begun.wait(20)
+        # The last one repeats the first of the others: one key twice in one statement.
+        others = [pool.submit(post, body) for body in (*asked, asked[0])]
+        while len(together._waiting[world.team.pk]) < len(others):
+            pass
+        go_on.set()
+        assert first.result()["outcome"] == "allow"
+        answers = [other.result() for other in others]
+    assert [answer["outcome"] for answer in answers] == ["allow", "block", "allow", "block", "allow"]
+    assert [answer["id"] for answer in answers] == [body["id"] for body in (*asked, asked[0])]
+    assert answers[-1] == answers[0]
+    rows = stored(world)
+    assert {str(row.pk): row.payload["args"]["command"] for row in rows[-4:]} == {
+        answer["decision"]: command for answer, command in zip(answers, commands, strict=False)
+    }
+    assert len({row.commit_order for row in rows[-4:]}) == 1, "they were not recorded together"
+
+
+def test_one_that_cannot_be_recorded_spoils_no_other(committed_world: World) -> None:
+    world = committed_world
+    agent = world.alice.api(Ability.DECIDE)
+    ask(agent, "ls")
+    [row] = stored(world)
+    good, alien = (
+        decisions.Record(str(id), json.dumps({
+            "id": str(id), "profile_id": str(profile), "key": str(id), "fingerprint": "", "at": "2026-11-18T00:00Z",
+            "event": "pre_tool_call", "tool": "", "session": "", "payload": {}, "outcome": "allow", "hook": "",
+            "rule": "", "answer": {}, "observed": "", "configuration": row.configuration, "actor": "", "digest": "",
+        }))
+        for id, profile in ((uuid7(), row.profile_id), (uuid7(), uuid7()))
+    )  # fmt: skip
+    with pytest.raises(IntegrityError):
+        decisions._record(world.team.pk, [good, alien])
+    assert stored(world) == [row]
+    assert decisions._record(world.team.pk, [good]) == [True]
+    assert decisions._record(world.team.pk, [good]) == [False]
 
 
 def test_no_answer_from_a_configuration_that_is_gone(committed_world: World) -> None:
@@ -133,3 +202,27 @@ def test_dying_between_request_and_record_leaves_nothing(
         assert not Event.objects.for_team(world.team).exists()
     answer = agent.post("/api/v1/decisions", asked, content_type="application/json").json()
     assert answer["outcome"] == "wait"
+
+
+def test_what_many_tell_in_any_order_is_stored_once(committed_world: World) -> None:
+    """One reporter retries before the first attempt came to an end, and its batches overlap in other orders."""
+    world = committed_world
+    agent = world.alice.api(Ability.REPORT)
+    headers = {"Authorization": agent.defaults["HTTP_AUTHORIZATION"]}
+    told = [happened(session=f"s-{n}") for n in range(60)]
+    connection.close()
+
+    def post(seed: int) -> Any:
+        mine = random.Random(seed).sample(told, 40)
+        return in_thread(lambda: report(Client(headers=headers), *mine))()
+
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(post, range(36)))
+    assert {answer.status_code for answer in answers} == {202}
+    with scope.team(world.team.pk), transaction.atomic():
+        stored = list(Event.objects.for_team(world.team))
+        batches = [id for batch in EventBatch.objects.for_team(world.team) for id in batch.events]
+    known = {one["id"] for one in told}
+    assert len(stored) == len({row.key for row in stored}) == sum(answer.json()["accepted"] for answer in answers)
+    assert {row.key for row in stored} == known
+    assert sorted(batches) == sorted(str(row.pk) for row in stored)

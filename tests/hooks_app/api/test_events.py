@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
 
 from controlplane import scope
+from controlplane.lib import canonical
+from controlplane.lib.secrets import Secret
 from controlplane.models import Ability
-from hooks_app.models import Event, EventBatch
+from controlplane.services import profiles
+from hooks_app.models import Event, EventBatch, ProfileSecret
+from hooks_app.services import effective, events
 from tests.conftest import World
 from tests.hooks_app.governance import happened, report
 
@@ -59,9 +65,6 @@ def test_two_events_under_one_id(world: World, agent: Client) -> None:
 
 
 def test_secrets_are_masked_before_they_are_stored(world: World, agent: Client) -> None:
-    from controlplane.lib.secrets import Secret
-    from hooks_app.models import ProfileSecret
-
     with scope.team(world.team.pk), transaction.atomic():
         ProfileSecret.objects.create(
             team=world.team, profile=world.profile, name="DEPLOY_WORD", value=Secret("tangerine-dream")
@@ -72,6 +75,60 @@ def test_secrets_are_masked_before_they_are_stored(world: World, agent: Client) 
     assert shape not in text
     assert "tangerine-dream" not in text
     assert "hunter22" not in text
+
+
+def test_one_secret_in_a_batch_is_masked_and_the_rest_is_left_alone(world: World, agent: Client) -> None:
+    with scope.team(world.team.pk), transaction.atomic():
+        profiles.create(team=world.team, actor=world.alice.actor, name="second-bot")
+    shape = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2"
+    batch = [
+        happened(payload={"tool_name": "terminal", "result": f"{shape if n == 3 else 'fine'} {n}"}) for n in range(6)
+    ]
+    batch[2]["profile"] = batch[3]["profile"] = "second-bot"
+    assert report(agent, *batch).json() == {"accepted": 6, "repeated": 0}
+    rows = stored(world)
+    assert [row.payload["result"] for row in rows] == ["fine 0", "fine 1", "fine 2", "[redacted] 3", "fine 4", "fine 5"]
+
+
+def test_a_secret_that_another_process_learned_of_is_masked(world: World, agent: Client) -> None:
+    """This process remembers an older configuration: the statement that stores notices, and it is masked anew."""
+    report(agent, happened())
+    old = effective._teams[world.team.pk]
+    with scope.team(world.team.pk), transaction.atomic():
+        ProfileSecret.objects.create(
+            team=world.team, profile=world.profile, name="DEPLOY_WORD", value=Secret("tangerine-dream")
+        )
+    effective._teams[world.team.pk] = old
+    assert report(agent, happened(payload={"result": "used tangerine-dream"})).json()["accepted"] == 1
+    assert stored(world)[-1].payload["result"] == "used [redacted]"
+
+
+def test_the_digest_is_of_every_field(world: World, agent: Client) -> None:
+    """Written out here once more: what was sealed years ago must still verify."""
+    one = happened(tool='a "tool"\n\u0085', session="süß \\ \x7f", at="2026-04-17T09:30:12.5Z", payload={"ü": [1, 2.5]})
+    report(agent, one)
+    [row] = stored(world)
+    fields = [row.team_id, row.reporter, canonical.moment(row.received_at), row.pk, row.profile_id, row.key, row.event]
+    fields += [row.tool, row.session, "2026-04-17T09:30:12.500000Z"]
+    text = json.dumps([str(field) for field in fields], ensure_ascii=False)
+    payload = canonical.dumps(row.payload).decode()
+    assert bytes(row.digest) == hashlib.sha256(f"{text}\n{payload}".encode()).digest()
+    with scope.team(world.team.pk), transaction.atomic():
+        [(_, kept, now)] = events.digests(world.team.pk, row.commit_order, row.commit_order + 1)
+    assert kept == now
+
+
+def test_ids_made_one_after_the_other_are_marked_side_by_side() -> None:
+    """The index of ten million marks is touched in few places: by time, and by what is alike but for its end."""
+    hour = [f"{1_760_000_000_000 + n * 7:012x}{uuid4().hex[12:]}" for n in range(500)]
+    counted = [f"agent-7/{n:08d}" for n in range(5000, 5500)]
+    for keys in (hour, counted):
+        marks = [events._mark("token:1", key) for key in keys]
+        assert len(set(marks)) == len(keys)
+        assert len({mark[:6] for mark in marks}) <= 2
+        assert {len(UUID(mark).hex) for mark in marks} == {32}
+    assert len({events._mark("token:1", key)[:12] for key in counted}) == 1
+    assert events._mark("token:2", "a") != events._mark("token:1", "a")
 
 
 @pytest.mark.parametrize(
