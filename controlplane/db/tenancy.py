@@ -32,6 +32,12 @@ ALTER TABLE {table} ADD CONSTRAINT {table}_{column}_team_fk FOREIGN KEY (team_id
 REFERENCES {target} (team_id, {target_pk}) DEFERRABLE INITIALLY DEFERRED
 """
 
+PLAIN_TEAM_INDEX = """
+SELECT i.indexrelid::regclass::text FROM pg_index i
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attname = 'team_id' AND i.indkey::text = a.attnum::text
+WHERE i.indrelid = %s::regclass AND NOT i.indisunique AND i.indpred IS NULL
+"""
+
 
 def quoted_runtime_role(editor: BaseDatabaseSchemaEditor) -> str:
     """The runtime role's name, safe to put into SQL."""
@@ -112,6 +118,39 @@ class IsolateTeams(TenantOperation):
 
     def describe(self) -> str:
         return f"Keep tenants apart in {', '.join(self.models)}"
+
+
+class DropTeamIndex(TenantOperation):
+    """Drop the plain index of the team: the key (team, id) finds a team's rows too, and each index costs each insert.
+
+    Django's AlterField would also take a unique index of the team along, whatever its condition, so this looks itself.
+    """
+
+    def __init__(self, *models: str) -> None:
+        self.models = models
+
+    def deconstruct(self) -> tuple[str, Sequence[Any], dict[str, Any]]:
+        return self.__class__.__qualname__, self.models, {}
+
+    def state_forwards(self, app_label: str, state: ProjectState) -> None:
+        for name in self.models:
+            field = state.models[app_label, name].fields["team"].clone()
+            field.db_index = False
+            state.alter_field(app_label, name, "team", field, preserve_default=True)
+
+    def database_forwards(
+        self, app_label: str, editor: BaseDatabaseSchemaEditor, before: ProjectState, after: ProjectState
+    ) -> None:
+        for name in self.models:
+            table = after.apps.get_model(app_label, name)._meta.db_table
+            with editor.connection.cursor() as cursor:
+                cursor.execute(PLAIN_TEAM_INDEX, [table])
+                found = [row[0] for row in cursor.fetchall()]
+            for index in found:
+                editor.execute(f"DROP INDEX {index}")
+
+    def describe(self) -> str:
+        return f"Drop the index of the team alone from {', '.join(self.models)}"
 
 
 class Restrict(TenantOperation):

@@ -32,7 +32,7 @@ class TenantModel(models.Model):
     """A row that belongs to exactly one team."""
 
     id: models.UUIDField[UUID, UUID] = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    team = models.ForeignKey("controlplane.Team", models.PROTECT, related_name="+", editable=False)
+    team = models.ForeignKey("controlplane.Team", models.PROTECT, related_name="+", editable=False, db_index=False)
 
     objects = TenantQuerySet.as_manager()
 

@@ -69,7 +69,9 @@ class SeenEvent(models.Model):
     """That a reporter's event was taken: a unique key cannot span partitions of time, so it lives here for a while."""
 
     pk = models.CompositePrimaryKey("team_id", "mark")
-    team = models.ForeignKey("controlplane.Team", models.PROTECT, related_name="+", editable=False, db_constraint=False)
+    team = models.ForeignKey(
+        "controlplane.Team", models.PROTECT, related_name="+", editable=False, db_index=False, db_constraint=False
+    )
     mark = models.UUIDField(help_text="From the reporter and its event id.")
     seen_at = models.DateTimeField(default=timezone.now)
 
