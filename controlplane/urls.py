@@ -5,9 +5,15 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from gateway_app.api import bundles
 from gateway_app.api.plugin import install_script
+from hooks_app.api import decisions, events
 
 urlpatterns = [
+    # What agents call all the time comes first, without the cost of looking into parts.
+    path("api/v1/decisions", decisions.entry),
+    path("api/v1/events", events.entry),
+    path("api/v1/profiles/<str:name>/bundle", bundles.current_bundle),
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
     path("install.sh", install_script),
@@ -15,7 +21,6 @@ urlpatterns = [
         "api/v1/",
         include(
             [
-                path("", include("gateway_app.api.urls_sync")),
                 path("", include("hooks_app.api.urls_decisions")),
                 path("", include("controlplane.api.urls")),
                 path("", include("hooks_app.api.urls")),

@@ -15,13 +15,11 @@ from hooks_app.api import (
 )
 
 urlpatterns = [
-    path("decisions", decisions.entry),
     path("decisions/<uuid:id>", decisions.OneDecision.as_view()),
     path("decisions/<uuid:id>/explain", explain.ExplainDecision.as_view()),
     path("explain", explain.Explain.as_view()),
     path("profiles/<str:name>/effective", explain.EffectiveSet.as_view()),
     path("team-hooks", explain.TeamHooks.as_view()),
-    path("events", events.entry),
     path("events/<uuid:id>", events.OneEvent.as_view()),
     path("events/<uuid:id>/explain", explain.ExplainEvent.as_view()),
     path("runs", events.Runs.as_view()),

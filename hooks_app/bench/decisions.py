@@ -30,7 +30,7 @@ fi
 """
 COMMAND = "git push --force origin main"
 PAYLOAD = {"hook_event_name": "pre_tool_call", "tool_name": "terminal", "tool_input": {"command": COMMAND}}
-ROUNDS = 5
+ROUNDS = 9
 
 
 def figures(full: bool = False) -> Iterator[Figure]:
