@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -49,6 +50,13 @@ def of(profile: Profile) -> ProfileSettings:
     """The settings in force; revision 0 where none were ever set."""
     found = ProfileSettings.objects.for_team(profile.team_id).filter(profile=profile).first()
     return found or ProfileSettings(team_id=profile.team_id, profile=profile, revision=0)
+
+
+def denied_commands(team_id: UUID, profile_id: UUID) -> list[str]:
+    """The globs of commands that the profile forbids."""
+    row = ProfileSettings.objects.for_team(team_id).filter(profile_id=profile_id).first()
+    globs = (row.agent or {}).get("approvals_deny") or [] if row else []
+    return [glob.strip() for glob in globs]
 
 
 def policies(profile: Profile) -> list[dict[str, Any]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from controlplane.lib import canonical
-from hooks_app.engine import approval, danger
+from hooks_app.engine import approval
 from hooks_app.engine.layering import AGENTS, Layers, Place, Ruling, Said
 from hooks_app.engine.rule_payload import Payload
 from hooks_app.engine.verdict import Action
@@ -30,8 +29,7 @@ OUTCOMES: Mapping[Action, str] = {
 MAX_COMMAND = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Conclusion:
+class Conclusion(NamedTuple):
     """What to answer, and because of what."""
 
     outcome: str
@@ -41,7 +39,7 @@ class Conclusion:
     because: str = ""
     """A switch, grant or allowlist entry that decided instead of a hook."""
     explanation: str = ""
-    ruling: Ruling = field(default_factory=Ruling)
+    ruling: Ruling = Ruling()
     wanted: approval.Wanted | None = None
 
     @property
@@ -96,6 +94,14 @@ def conclude(
     switch = rules.switch(now)
     if switch is not None:
         return _switched(switch, event, payload)
+    glob = denial(rules, event, payload)
+    if glob is not None:
+        return Conclusion(
+            "block",
+            f"Commands like {glob} are forbidden here.",
+            because=f"deny:{glob}"[:200],
+            explanation="The profile's settings (approvals_deny) forbid it, whatever its hooks say.",
+        )
     layers = rules.layers(now)
     ruling = layers.evaluate(event, payload, _caller(rules, now) if call_out else None)
     if ruling.action is Action.ASK:
@@ -108,6 +114,12 @@ def conclude(
         explanation=_explain(layers, ruling, event, payload),
         ruling=ruling,
     )
+
+
+def denial(rules: Effective, event: str, payload: Mapping[str, Any]) -> str | None:
+    """The glob of the profile's settings that forbids the command, as Hermes forbids it on the agents."""
+    command = Payload(event, payload).command() if rules.denied and event == "pre_tool_call" else None
+    return approval.denied_by(command, rules.denied, AGENTS) if isinstance(command, str) else None
 
 
 def _caller(rules: Effective, now: datetime) -> webhook_calls.Call:
@@ -170,8 +182,3 @@ def _explain(layers: Layers, ruling: Ruling, event: str, payload: Mapping[str, A
         return f"{where} gave no verdict; its fail mode {ruling.fail_mode} decided."
     why = layers.why(place, event, payload)
     return f"{where}: {why}." if why else f"{where} answered."
-
-
-def is_hardline(command: str) -> bool:
-    """Whether no approval can allow the command."""
-    return any(finding.hardline for finding in danger.findings(command, AGENTS))

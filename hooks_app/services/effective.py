@@ -7,7 +7,7 @@ compares the number. See `decisions`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -64,6 +64,8 @@ class Effective:
     places: tuple[Place, ...] = ()
     grants: tuple[Terms, ...] = ()
     allowlist: tuple[tuple[str, datetime | None], ...] = ()
+    denied: tuple[str, ...] = ()
+    """Globs of commands that the profile's settings forbid, whatever its hooks say."""
     switches: tuple[Pulled, ...] = ()
     observe_until: datetime | None = None
     hosted: bool = False
@@ -85,6 +87,8 @@ class Effective:
 
     def switch(self, now: datetime) -> Pulled | None:
         """The switch in force, blocking before passing."""
+        if not self.switches:
+            return None
         live = [switch for switch in self.switches if switch.expires_at > now]
         return min(live, key=lambda switch: switch.kind, default=None)
 
@@ -104,6 +108,17 @@ class _Team:
     number: int
     profiles: dict[str, UUID]
     effective: dict[UUID, Effective] = field(default_factory=dict)
+
+
+Denials = Callable[[UUID, UUID], Iterable[str]]
+"""The globs of commands that a team's profile forbids; a change of them raises the configuration number."""
+
+_denials: list[Denials] = []
+
+
+def deny_by(denials: Denials) -> None:
+    """Have settings that are kept elsewhere forbid commands too."""
+    _denials.append(denials)
 
 
 _teams: dict[UUID, _Team] = {}
@@ -176,6 +191,7 @@ def _read(team_id: UUID, profile_id: UUID, name: str, number: int) -> Effective:
             places=tuple(_places(team_id, profile_id)),
             grants=tuple(map(terms, Grant.objects.for_team(team_id).filter(profile_id=profile_id).in_force())),
             allowlist=tuple(entries.values_list("value", "expires_at")),
+            denied=tuple(glob for denials in _denials for glob in denials(team_id, profile_id)),
             switches=tuple(_switches(team_id, profile_id)),
             observe_until=trial.observe_until if trial else None,
             hosted=Profile.objects.for_team(team_id).filter(pk=profile_id, hosted=True).exists(),

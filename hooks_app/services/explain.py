@@ -59,7 +59,8 @@ def explain(*, profile: Profile, event: str, payload: Mapping[str, Any]) -> Expl
     rules, now = effective.of(profile), timezone.now()
     conclusion = conclusions.conclude(rules, event, payload, now, call_out=False)
     layers = rules.layers(now)
-    steps = [*_switches(rules, conclusion), *_hooks(layers, event, payload, conclusion)]
+    steps = [*_switches(rules, conclusion), *_denials(rules, event, payload, conclusion)]
+    steps += _hooks(layers, event, payload, conclusion)
     steps += _grants(rules, conclusion)
     return Explanation(profile.name, event, rules.number, conclusion.answer(), tuple(steps))
 
@@ -94,25 +95,36 @@ def _switches(rules: Effective, conclusion: Conclusion) -> list[Step]:
     ]
 
 
+def _denials(rules: Effective, event: str, payload: Mapping[str, Any], conclusion: Conclusion) -> list[Step]:
+    found = conclusions.denial(rules, event, payload)
+    decided = conclusion.because.startswith("deny:")
+    reasons = {True: "forbids it, by the profile's settings", False: "does not match the command"}
+    return [
+        Step("deny", glob, "profile", glob == found, decided and glob == found, reasons[glob == found])
+        for glob in rules.denied
+    ]
+
+
 def _hooks(layers: Layers, event: str, payload: Mapping[str, Any], conclusion: Conclusion) -> list[Step]:
     """Rules with the engine's own reasons, then every other hook, in the order of their places."""
     considered = {step.rule: (layer, step) for layer, step in layers.considered(event, payload)}
-    switched = conclusion.because.startswith("switch:") or conclusion.because == "hardline"
+    overruled = conclusion.because == "hardline" or conclusion.because.startswith(("switch:", "deny:"))
     steps = []
     for place in layers.places:
         if place.hook.name in considered:
             layer, step = considered[place.hook.name]
-            steps.append(_rule_step(place, layer, step, conclusion, switched))
+            steps.append(_rule_step(place, layer, step, conclusion, overruled))
         else:
             steps.append(_other_step(place, event, payload, conclusion))
     return steps
 
 
-def _rule_step(place: Place, layer: Layer, step: Considered, conclusion: Conclusion, switched: bool) -> Step:
-    decided = conclusion.place is place and not switched
+def _rule_step(place: Place, layer: Layer, step: Considered, conclusion: Conclusion, overruled: bool) -> Step:
+    decided = conclusion.place is place and not overruled
     reason = step.reason
-    if switched:
-        reason = f"not asked, a switch decided; {reason}"
+    if overruled:
+        before = "the profile's settings" if conclusion.because.startswith("deny:") else "a switch"
+        reason = f"not asked, {before} decided; {reason}"
     elif step.decided and not decided:
         by = conclusion.because or conclusion.hook or "another layer"
         reason = f"{by} decided; {reason}"

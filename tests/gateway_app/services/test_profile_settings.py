@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from controlplane.errors import Forbidden, PreconditionFailed
-from controlplane.models import AuditEntry
+from controlplane.models import Ability, AuditEntry
 from gateway_app.services import profile_settings
 from gateway_app.services.profile_settings import InvalidSettings, Settled
 from hooks_app.models import ApprovalPolicy
 from hooks_app.services import changes
 from tests.conftest import Persona, World
 from tests.gateway_app import fleet
+from tests.hooks_app import governance
 from tests.hooks_app.registry import acting, consent
 
 
@@ -132,3 +133,30 @@ def test_a_change_that_is_based_on_something_old_is_stale(world: World) -> None:
     assert done.change is not None
     with acting(world.alice), pytest.raises(changes.StaleChange):
         changes.submit(change=done.change, actor=world.alice.actor)
+
+
+def test_commands_that_settings_forbid_are_refused_by_the_plane_too(world: World) -> None:
+    """What Hermes would refuse on an agent is refused to every other program that asks, whatever the rules say."""
+    allow = {"events": ["pre_tool_call"], "when": {"tool": "terminal"}, "then": {"allow": "fine"}}
+    governance.rule(world, "all-is-fine", allow)
+    governance.place(world, "all-is-fine")
+    agent = world.alice.api(Ability.DECIDE)
+    assert governance.ask(agent, "git push origin")["outcome"] == "allow"
+    done = settle(world, agent={"approvals_deny": ["nc *", "git push*"]})
+    assert done.change is not None, "the list replaces the agents' own"
+    consent(world, done.change)
+    answer = governance.ask(agent, "bash -c 'GIT push origin'")
+    assert (answer["outcome"], answer["rule"]) == ("block", "deny:git push*")
+    assert answer["message"] == "Commands like git push* are forbidden here."
+    assert answer["explanation"].startswith("The profile's settings (approvals_deny) forbid it")
+    assert governance.ask(agent, "git pull")["outcome"] == "allow"
+    assert governance.ask(agent, "git push", event="post_tool_call")["outcome"] == "allow", "it has happened already"
+
+    body = {"profile": "deploy-bot", "event": "pre_tool_call", "tool": "terminal", "input": {"command": "git push"}}
+    steps = world.alice.api().post("/api/v1/explain", body, content_type="application/json").json()["steps"]
+    assert [(step["kind"], step["name"], step["decided"]) for step in steps] == [
+        ("deny", "nc *", False),
+        ("deny", "git push*", True),
+        ("rule", "all-is-fine", False),
+    ]
+    assert steps[2]["reason"].startswith("not asked, the profile's settings decided")
