@@ -44,15 +44,17 @@ def test_uuid7_steps_to_the_next_millisecond_when_the_counter_is_full(
     assert second.int >> 80 == (first.int >> 80) + 1
 
 
-def test_a_fork_does_not_go_on_with_its_parents_counter() -> None:
+def test_a_fork_does_not_go_on_with_its_parents_counter_or_random_bits() -> None:
     ids.uuid7()
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(write, b"%d" % ids._clock.millisecond)
+        os.write(write, f"{ids._clock.millisecond} {ids.request_id()}".encode())
         os._exit(0)
     os.waitpid(child, 0)
-    assert os.read(read, 100) == b"0"
+    millisecond, request_id = os.read(read, 100).decode().split()
+    assert millisecond == "0"
+    assert request_id != ids.request_id()
     os.close(read)
     os.close(write)
 
