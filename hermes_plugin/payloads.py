@@ -8,6 +8,8 @@ from enum import Enum
 from typing import Any
 
 MOST_TEXT = 16_000
+NOTE = 50
+"""Characters of it for the note that says what is missing."""
 MOST_ITEMS = 100
 DEEPEST = 12
 BULKY = frozenset({"conversation_history", "request_messages", "request", "response", "assistant_message"})
@@ -40,21 +42,20 @@ def _scalar(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
-def reported(event: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The payload for the plane's records: plain, with long texts and lists cut."""
-    payload = for_rules(event, kwargs)
-    return {str(k): _cut(v, DEEPEST) if k not in BULKY else _size(v) for k, v in payload.items() if k not in LIVE}
-
-
 def snapshot(event: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as they are now, in as little time as possible: what may change later is made plain at once."""
+    """The arguments as they are now, in as little time as possible: what may change later is copied, texts are not."""
     if event == "pre_gateway_dispatch":
         return {"event": inbound(kwargs.get("event"))}
     return {
-        name: value if type(value) in _UNCHANGING else _size(value) if name in BULKY else _cut(value, DEEPEST)
+        name: _size(value) if name in BULKY else value if type(value) in _UNCHANGING else _copied(value, DEEPEST)
         for name, value in kwargs.items()
         if name not in LIVE
     }
+
+
+def reported(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """The payload for the plane's records: plain, with long texts and lists cut."""
+    return {str(name): _cut(value, DEEPEST) for name, value in snapshot.items()}
 
 
 _UNCHANGING = frozenset({str, int, bool, float, type(None)})
@@ -64,7 +65,19 @@ def _size(value: Any) -> Any:
     return f"[{len(value)} left out]" if isinstance(value, list | tuple | dict | str) else None
 
 
+def _copied(value: Any, depth: int) -> Any:
+    """The value with containers of its own; what is long or strange is cut at once."""
+    kind = type(value)
+    if depth == 0 or kind not in (dict, list) or len(value) > MOST_ITEMS:
+        return _cut(value, depth)
+    if kind is dict:
+        pairs = list(value.items())  # in one step: somebody may be changing it
+        return {k: v if type(v) in _UNCHANGING else _copied(v, depth - 1) for k, v in pairs}
+    return [v if type(v) in _UNCHANGING else _copied(v, depth - 1) for v in list(value)]
+
+
 def _cut(value: Any, depth: int) -> Any:
+    """The value as JSON knows it, within bounds that hold with the note of what is missing."""
     kind = type(value)
     if kind is str:
         return _text(value)
@@ -76,25 +89,33 @@ def _cut(value: Any, depth: int) -> Any:
         return "[too deep]"
     if isinstance(value, Mapping):
         pairs = list(value.items())
-        kept = {_text(str(k)): _cut(v, depth - 1) for k, v in pairs[:MOST_ITEMS]}
-        return kept if len(pairs) <= MOST_ITEMS else {**kept, "[left out]": len(pairs) - MOST_ITEMS}
+        left_out = _left_out(len(pairs))
+        kept = {_text(str(k)): _cut(v, depth - 1) for k, v in pairs[: len(pairs) - left_out]}
+        return {**kept, "[left out]": left_out} if left_out else kept
     if isinstance(value, list | tuple | set | frozenset):
         items = list(value)
-        kept_items = [_cut(item, depth - 1) for item in items[:MOST_ITEMS]]
-        return kept_items if len(items) <= MOST_ITEMS else [*kept_items, f"[{len(items) - MOST_ITEMS} left out]"]
+        left_out = _left_out(len(items))
+        kept_items = [_cut(item, depth - 1) for item in items[: len(items) - left_out]]
+        return [*kept_items, f"[{left_out} left out]"] if left_out else kept_items
     return _text(str(_scalar(value)))
+
+
+def _left_out(count: int) -> int:
+    """How many of these do not fit, beside the note that says so."""
+    return count - MOST_ITEMS + 1 if count > MOST_ITEMS else 0
 
 
 def _text(value: str) -> str:
     if len(value) > MOST_TEXT:
-        value = f"{value[:MOST_TEXT]}[{len(value) - MOST_TEXT} characters left out]"
+        kept = MOST_TEXT - NOTE
+        value = f"{value[:kept]}[{len(value) - kept} characters left out]"
     # The plane stores neither NUL nor half of a surrogate pair.
     return value.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 def question(event: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The event as `POST decisions` wants it: the tool's input whole, everything else short."""
-    rest = {k: v for k, v in reported(event, kwargs).items() if k not in ("tool_name", "args", "session_id")}
+    rest = {k: v for k, v in reported(snapshot(event, kwargs)).items() if k not in ("tool_name", "args", "session_id")}
     asked: dict[str, Any] = {"event": event, "context": rest}
     if kwargs.get("tool_name"):
         asked["tool"] = str(kwargs["tool_name"])

@@ -64,13 +64,13 @@ class Reporter:
         self._queue.append(noted)
         if self._thread is None:
             self._start()
-        if len(self._queue) >= MOST_BATCH:
+        if len(self._queue) >= MOST_BATCH and not self._wake.is_set():
             self._wake.set()
 
     def _line(self, noted: Noted) -> str:
         """The event as it is sent; made by the sending thread, because the agent's has better things to do."""
         at, event, snapshot, facts = noted
-        payload = payloads.reported(event, snapshot)
+        payload = payloads.reported(snapshot)
         if facts:
             payload["caduceus"] = dict(facts)
         client = self._client()

@@ -60,8 +60,8 @@ def table(figures: Iterable[Figure]) -> str:
             f.name,
             quantity(f.ours, f.unit),
             quantity(f.reference, f.unit),
-            f"{f.ratio:.2f} ×",
-            f"{f.bound} {f.target:g} ×",
+            f"{f.ratio:.3g} ×",
+            f"{f.bound} {f.target:.3g} ×",
             "ok" if f.ok else "FALLS SHORT",
         )
         for f in figures

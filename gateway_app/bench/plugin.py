@@ -20,7 +20,8 @@ from gateway_app.services import enrolments, plugin_archive
 from hooks_app.bench.decisions import script_times
 from hooks_app.bench.server import Refused, Site
 
-ALLOWED = 200e-6
+SHARE = 200e-6 / 22e-3
+"""Of the time of one bash hook: 200 µs where it took 22 ms."""
 CONFIG = {"plugins": {"enabled": ["caduceus"]}, "security": {"allow_lazy_installs": False}}
 
 
@@ -35,10 +36,15 @@ def added_to_a_tool_call(site: Site, port: int) -> Figure:
         enrol = ["-m", "hermes_cli.main", "caduceus", "enroll", f"http://127.0.0.1:{port}", issued.secret]
         _output(python, enrol, environment)
         rounds = tool_calls(python, environment)
+    return against_a_script(rounds)
+
+
+def against_a_script(rounds: list[tuple[float, float]]) -> Figure:
+    """What the plugin adds in the calmest round, against one bash hook."""
     added = min(governed - alone for governed, alone in rounds)
-    alone = median(alone for _, alone in rounds)
-    note = f"Hermes alone takes {alone * 1e6:.0f} µs, one bash hook {median(script_times(20)) * 1e3:.0f} ms"
-    return Figure("rules in the plugin, added to a tool call, p50", added, ALLOWED, 1.0, AT_MOST, note=note)
+    note = f"Hermes alone takes {median(alone for _, alone in rounds) * 1e6:.0f} µs"
+    name = "rules in the plugin, added to a tool call, p50, against one bash hook"
+    return Figure(name, added, median(script_times(20)), SHARE, AT_MOST, note=note)
 
 
 def tool_calls(python: str, environment: Mapping[str, str]) -> list[tuple[float, float]]:
