@@ -72,7 +72,10 @@ def _copied(value: Any, depth: int) -> Any:
         return _cut(value, depth)
     if kind is dict:
         pairs = list(value.items())  # in one step: somebody may be changing it
-        return {k: v if type(v) in _UNCHANGING else _copied(v, depth - 1) for k, v in pairs}
+        return {
+            k if type(k) is str else _text(str(k)): v if type(v) in _UNCHANGING else _copied(v, depth - 1)
+            for k, v in pairs
+        }
     return [v if type(v) in _UNCHANGING else _copied(v, depth - 1) for v in list(value)]
 
 

@@ -111,6 +111,8 @@ class Reporter:
         """Send the queue as long as the plane takes it, and put the rest on disk; whether it took all."""
         while self._queue:
             self._flying = self._take()
+            if not self._flying:
+                continue
             reachable = reachable and self._send(self._flying, timeout)
             if not reachable:
                 self._spool(self._flying)
@@ -121,7 +123,13 @@ class Reporter:
         batch: list[str] = []
         size = 0
         while self._queue and len(batch) < MOST_BATCH and size < MOST_BATCH_BYTES:
-            batch.append(self._line(self._queue.popleft()))
+            noted = self._queue.popleft()
+            try:
+                batch.append(self._line(noted))
+            except Exception as error:
+                self.dropped += 1
+                log.warning("event %s was not reported: %s", noted[1], error)
+                continue
             size += len(batch[-1])
         return batch
 

@@ -21,6 +21,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
         finally:
             self.connecting = False
 
+    def _close(self) -> None:
+        """Give the connection back; where it died, those that wait in the pool may have too, and are looked at."""
+        died = self.connection is not None and self.connection.closed
+        super()._close()
+        if died and self.pool:
+            self.pool.check()
+
     def set_autocommit(self, autocommit: bool, force_begin_transaction_with_broken_autocommit: bool = False) -> None:
         super().set_autocommit(autocommit, force_begin_transaction_with_broken_autocommit)
         current = scope.current()

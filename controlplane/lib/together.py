@@ -1,6 +1,8 @@
 """One write for many: who comes while a write is under way waits, and the next write carries all who wait.
 
 Nobody waits for company: a caller alone writes at once. What the others share is the round trip and the sync to disk.
+Nor does anybody wait long for a write that hangs: they write alone then, perhaps what that write carries too. So a write
+must be one that can be repeated.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 MOST: Final = 64
+PATIENCE: Final = 2.0
+"""Seconds after which a caller writes alone."""
 
 
 class _Ticket(Generic[Item, Result]):
@@ -32,9 +36,12 @@ class _Ticket(Generic[Item, Result]):
 class Together(Generic[Key, Item, Result]):
     """Carries out the writes of one key one after the other, each for all who waited for the one before."""
 
-    def __init__(self, write: Callable[[Key, Sequence[Item]], Sequence[Result]], *, most: int = MOST) -> None:
+    def __init__(
+        self, write: Callable[[Key, Sequence[Item]], Sequence[Result]], *, most: int = MOST, patience: float = PATIENCE
+    ) -> None:
         self._write = write
         self._most = most
+        self._patience = patience
         self._lock = threading.Lock()
         self._waiting: dict[Key, list[_Ticket[Item, Result]]] = {}
         """Of every key that is being written: who waits."""
@@ -49,8 +56,8 @@ class Together(Generic[Key, Item, Result]):
                 ticket.batch = [ticket]
             else:
                 waiting.append(ticket)
-        if waiting is not None:
-            ticket.wake.acquire()
+        if waiting is not None and not ticket.wake.acquire(timeout=self._patience):
+            self._leave(key, ticket)
         if ticket.batch:
             self._write_for(key, ticket.batch)
         return ticket.results[0] if ticket.results else self._write(key, [item])[0]
@@ -70,6 +77,13 @@ class Together(Generic[Key, Item, Result]):
             for ticket in batch[1:]:
                 ticket.wake.release()
 
+    def _leave(self, key: Key, ticket: _Ticket[Item, Result]) -> None:
+        """Wait no longer; whoever has just been made to write for a batch still does."""
+        with self._lock:
+            waiting = self._waiting.get(key, [])
+            if ticket in waiting:
+                waiting.remove(ticket)
+
     def _pass_on(self, key: Key) -> None:
         """Have the first of those who wait write for all of them."""
         with self._lock:
@@ -78,5 +92,5 @@ class Together(Generic[Key, Item, Result]):
             if not batch:
                 del self._waiting[key]
                 return
-        batch[0].batch = batch
+            batch[0].batch = batch
         batch[0].wake.release()

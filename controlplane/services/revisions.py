@@ -14,7 +14,7 @@ M = TypeVar("M", bound=Model)
 
 def locked(rows: QuerySet[M], revision: int | None) -> M:
     """The one row, locked for this transaction; refused where it is not the revision that the caller read."""
-    row = rows.select_for_update(of=("self",)).first()
+    row = rows.select_for_update(of=("self",), no_key=True).first()  # what refers to it may be written meanwhile
     if row is None:
         raise NotFound
     if revision is not None and row.revision != revision:  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from controlplane import scope
 from controlplane.actor import Actor
+from controlplane.db import direct
 from controlplane.errors import Conflict, Invalid, NotFound
 from controlplane.models import Ability, Profile, Role, Team, Token
 from controlplane.services import audit
@@ -161,11 +162,10 @@ def actor_for(secret: str) -> Actor | None:
 
 
 def _look_up(key: bytes) -> Actor | None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT * FROM caduceus_token(%s)", [key])
-        row = cursor.fetchone()
-    if row is None:
+    found = direct.rows("SELECT * FROM caduceus_token(%s)", [key])
+    if not found:
         return None
+    [row] = found
     id_, team_id, name, abilities, profile_id, _expires, user_id, active, is_operator, roles = row
     if not active:
         return None

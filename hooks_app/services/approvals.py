@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -26,9 +27,13 @@ from hooks_app.services import approval_policies, effective, grants, notificatio
 if TYPE_CHECKING:
     from hooks_app.services.decisions import Row
 
+log = logging.getLogger(__name__)
+
 LONGEST_SECONDS = 86_400
 MOST_WAIT_SECONDS = 60
 MOST_COMMAND = 20_000
+OF_DECISIONS = "decision:"
+"""How the ids of requests begin that the plane makes for its own decisions."""
 
 
 class SelfApproval(Forbidden):
@@ -120,7 +125,7 @@ def create_for(row: Row) -> Approval:
     then = place.rule.then if place and place.rule else None
     context, question = row.asked.payload, row.asked.question
     request = Request(
-        key=f"decision:{question.key}",
+        key=f"{OF_DECISIONS}{question.key}",
         command=wanted.command[:MOST_COMMAND],
         description=(ruling.message or ", ".join(ruling.keys))[:2000],
         pattern_keys=tuple(key[:300] for key in wanted.keys),
@@ -144,6 +149,8 @@ def create_for(row: Row) -> Approval:
 
 
 def _check(request: Request) -> None:
+    if request.key.startswith(OF_DECISIONS):
+        raise Invalid(f"Ids that begin with {OF_DECISIONS} are the plane's own.", field="id")
     if not request.command.strip():
         raise Invalid("Say what is to be run.", field="command")
     if not request.pattern_keys or not all(key.strip() for key in request.pattern_keys):
@@ -160,8 +167,7 @@ def _check(request: Request) -> None:
 
 def _insert(profile: Profile, actor: Actor, request: Request, mark: bytes) -> Approval:
     policy = approval_policies.terms(team=profile.team, profile=profile, risk=request.risk)
-    effective.refresh(profile.team_id)
-    redactor = effective.of_profile(profile.team_id, profile.name).redactor
+    redactor = effective.of(profile).redactor
     now = timezone.now()
     seconds = request.seconds or policy.seconds
     offered = [c for c in request.choices or Choice.values if c != Choice.SESSION or request.session_key]
@@ -413,8 +419,17 @@ def sweep(teams: Sequence[UUID]) -> int:
         with scope.team(team_id):
             with transaction.atomic():
                 overdue = list(Approval.objects.for_team(team_id).overdue().values_list("pk", flat=True)[:500])
-            ended += sum(expire(team_id=team_id, approval_id=one) is not None for one in overdue)
+            ended += sum(_expired(team_id, one) for one in overdue)
     return ended
+
+
+def _expired(team_id: UUID, approval_id: UUID) -> bool:
+    """Whether this one could be ended; if not, it must not keep the others waiting."""
+    try:
+        return expire(team_id=team_id, approval_id=approval_id) is not None
+    except Exception:
+        log.exception("the request %s could not be ended", approval_id)
+        return False
 
 
 audit.register(

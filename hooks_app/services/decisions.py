@@ -227,8 +227,11 @@ class Row:
             kept = canonical.dumps({**answer, "value": masked, MASKED: True})
         record = Record(self.id, self._as_json(answer["rule"][:200], kept, approval))
         team_id = self.rules.team_id
-        # Within a transaction only that transaction can write it.
-        is_recorded = _record(team_id, [record])[0] if connection.in_atomic_block else _together(team_id, record)
+        if connection.in_atomic_block:  # only this transaction can write it
+            [is_recorded] = _record(team_id, [record])
+        else:
+            direct.let_go()
+            is_recorded = _together(team_id, record)
         if is_recorded:
             return told
         return _known(self.rules, self.asked.question.key, self.asked.fingerprint, value, masked)

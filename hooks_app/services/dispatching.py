@@ -68,9 +68,9 @@ def _give_back(batch: EventBatch, reason: str) -> None:
 
 
 def _make_runs(batch: EventBatch) -> int:
-    effective.refresh(batch.team_id)
     events = list(Event.objects.for_team(batch.team_id).filter(pk__in=batch.events).select_related("profile"))
-    wanted = [(event, place) for event in events for place in listeners(event)]
+    rules = {profile.pk: effective.of(profile) for profile in {event.profile for event in events}}
+    wanted = [(event, place) for event in events for place in listeners(rules[event.profile_id], event)]
     if not wanted:
         return 0
     digests = {place.hook.digest for _, place in wanted}
@@ -82,20 +82,17 @@ def _make_runs(batch: EventBatch) -> int:
     return len(made)
 
 
-def listeners(event: Event) -> list[Place]:
-    """The hooks that are given a reported event: gates have been asked before, so those only in observe mode."""
-    rules = effective.of_profile(event.team_id, event.profile.name)
-    return observers(rules, event.event, event.payload)
+def listeners(rules: Effective, event: Event) -> list[Place]:
+    """The hooks that are given a reported event, in firing order, each once, as far as somebody can run them here.
 
-
-def observers(rules: Effective, event: str, payload: dict[str, object]) -> list[Place]:
-    """The places that observe an event, in firing order, each once, as far as somebody can run them here."""
-    known = catalogue.find(event)
+    Gates have been asked before it happened, so those only in observe mode.
+    """
+    known = catalogue.find(event.event)
     gate = known is not None and known.gate
     runners = runs.runners(rules)
     places = {p.hook.name: p for p in rules.places if p.hook.kind in runners and p.silent is None}
     observing = [p.hook for p in places.values() if p.observe or not gate]
-    return [places[name] for name in dict.fromkeys(h.name for h in engine.plan(event, payload, observing))]
+    return [places[name] for name in dict.fromkeys(h.name for h in engine.plan(event.event, event.payload, observing))]
 
 
 def sweep(teams: Sequence[UUID] | None = None) -> int:

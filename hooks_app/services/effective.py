@@ -147,13 +147,8 @@ def of_profile(team_id: UUID, name: str, *, than: int | None = None) -> Effectiv
     return found
 
 
-def refresh(team_id: UUID) -> None:
-    """Forget what a change made stale; for those who read it without recording the number that would tell."""
-    _read_team(team_id)
-
-
 def of(profile: Profile) -> Effective:
-    """What governs a profile now, read anew."""
+    """What governs a profile now, also one that was archived; for those who do not record the number that would tell."""
     return _read_team_profile(profile.team_id, profile.pk, profile.name)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from json.encoder import encode_basestring as quoted
@@ -33,6 +33,9 @@ PLANE = "plane"
 """The reporter of what the plane itself does."""
 
 ATTEMPTS = 5
+RulesOf = Callable[[str, int | None], Effective]
+"""What governs the profile of a name, newer than a number that was stale."""
+
 TAKE = "SELECT caduceus_take_events(%s, %s, %s, %s, %s, %s)"
 
 
@@ -72,14 +75,20 @@ def report(*, actor: Actor, team_id: UUID, reports: Sequence[Report]) -> Taken:
     now = timezone.now()
     for index, one in enumerate(reports):
         _check(one, now, f"events[{index}]")
-    return _take(team_id, f"{actor.kind}:{actor.id}", reports, now, actor)
+
+    def rules_of(name: str, stale: int | None) -> Effective:
+        found = effective.of_profile(team_id, name, than=stale)
+        decisions.check_profile(actor, found.profile_id)
+        return found
+
+    return _take(team_id, f"{actor.kind}:{actor.id}", reports, now, rules_of)
 
 
 def emit(*, profile: Profile, event: str, key: str, payload: Mapping[str, Any]) -> None:
     """Record something that the plane itself did, inside the caller's transaction."""
     one = Report(key, profile.name, event, payload, session=str(payload.get("session_key") or ""))
     with scope.writing(profile.team_id):
-        _take(profile.team_id, PLANE, [one], timezone.now())
+        _take(profile.team_id, PLANE, [one], timezone.now(), lambda *_: effective.of(profile))
 
 
 def _check(one: Report, now: datetime, where: str) -> None:
@@ -91,15 +100,12 @@ def _check(one: Report, now: datetime, where: str) -> None:
         raise Invalid("This is not a time at which anything happened: check the clock.", field=f"{where}.at")
 
 
-def _take(team_id: UUID, reporter: str, reports: Sequence[Report], now: datetime, actor: Actor | None = None) -> Taken:
+def _take(team_id: UUID, reporter: str, reports: Sequence[Report], now: datetime, rules_of: RulesOf) -> Taken:
     """Hand the batch to Postgres in one statement, and to the workers when it is committed."""
     distinct = _distinct(reports)
     stale: int | None = None
     for _ in range(ATTEMPTS):
-        rules = {name: effective.of_profile(team_id, name, than=stale) for name in {one.profile for one in distinct}}
-        if actor is not None:
-            for found in rules.values():
-                decisions.check_profile(actor, found.profile_id)
+        rules = {name: rules_of(name, stale) for name in {one.profile for one in distinct.values()}}
         number, batch_id = min(found.number for found in rules.values()), uuid7()
         rows = _rows(Origin(str(team_id), reporter, canonical.moment(now)), distinct, rules)
         [(taken,)] = direct.rows(TAKE, [team_id, number, reporter, now, batch_id, f"[{','.join(rows)}]"])
@@ -117,12 +123,16 @@ def _hand_over(team_id: UUID, batch_id: UUID) -> None:
     dispatch_batch.delay_on_commit(team_id=str(team_id), batch_id=str(batch_id))
 
 
-def _distinct(reports: Sequence[Report]) -> list[Report]:
+def _distinct(reports: Sequence[Report]) -> dict[int, Report]:
+    """Each event once, by its place in the batch."""
     found: dict[str, Report] = {}
+    places: dict[int, Report] = {}
     for index, one in enumerate(reports):
-        if found.setdefault(one.key, one) is not one and found[one.key] != one:
+        if found.setdefault(one.key, one) is one:
+            places[index] = one
+        elif found[one.key] != one:
             raise Invalid(f"Two events have the id {one.key}.", field=f"events[{index}].id")
-    return list(found.values())
+    return places
 
 
 class Origin(NamedTuple):
@@ -133,17 +143,16 @@ class Origin(NamedTuple):
     received_at: str
 
 
-def _rows(origin: Origin, reports: Sequence[Report], rules: Mapping[str, Effective]) -> list[str]:
+def _rows(origin: Origin, reports: Mapping[int, Report], rules: Mapping[str, Effective]) -> list[str]:
     """The events as JSON for Postgres, redacted."""
-    payloads = [one.as_hooks_know_it() for one in reports]
+    payloads = {place: one.as_hooks_know_it() for place, one in reports.items()}
     for name, found in rules.items():
-        places = [place for place, one in enumerate(reports) if one.profile == name]
+        places = [place for place, one in reports.items() if one.profile == name]
         for place, masked in zip(places, found.redactor.values([payloads[place] for place in places]), strict=True):
             payloads[place] = masked
     profiles = {name: str(found.profile_id) for name, found in rules.items()}
     return [
-        _row(one, origin, profiles[one.profile], _encoded(payload, index))
-        for index, (one, payload) in enumerate(zip(reports, payloads, strict=True))
+        _row(one, origin, profiles[one.profile], _encoded(payloads[place], place)) for place, one in reports.items()
     ]
 
 

@@ -38,7 +38,9 @@ def revoke_command(*, team: Team, actor: Actor, command: str, reason: str) -> tu
     _reason(reason)
     with scope.writing(team.pk):
         hooks = Hook.objects.for_team(team).filter(revoked_at=None, versions__manifest__command=command).distinct()
-        found = list(Hook.objects.for_team(team).filter(pk__in=hooks.values("pk")).select_for_update(of=("self",)))
+        found = list(
+            Hook.objects.for_team(team).filter(pk__in=hooks.values("pk")).select_for_update(of=("self",), no_key=True)
+        )
         entries = AllowlistEntry.objects.for_team(team).filter(kind=ListKind.SHELL, value=command).live()
         profiles = set(entries.values_list("profile_id", flat=True))
         known = RevokedCommand.objects.for_team(team).filter(command=command, lifted_at=None).exists()

@@ -142,8 +142,7 @@ def _finish(run: Run, outcome: Outcome, duration: float) -> str:
     source = dispatch.Hook(run.hook.name, run.hook.kind, (), str(run.version.number), run.version.digest).source
     verdict = dispatch.decide(run.event, {}, [Contribution(source, outcome)])
     shown = "" if failed else json.dumps(outcome.value, ensure_ascii=False, default=str)
-    effective.refresh(run.team_id)
-    redactor = effective.of_profile(run.team_id, run.profile.name).redactor
+    redactor = effective.of(run.profile).redactor
     values: Mapping[str, Any] = {
         "state": RunState.FAILED if failed else RunState.DONE,
         "claimed_until": None,

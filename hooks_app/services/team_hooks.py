@@ -29,7 +29,7 @@ def arrange(*, team: Team, actor: Actor, places: Sequence[Mapping[str, Any]], re
     """Give the whole team these hooks in this order; a draft change where that lets more through."""
     actor.require(team.pk, Role.AUTHOR, Role.OWNER)
     with scope.writing(team.pk):
-        Team.objects.select_for_update(of=("self",)).get(pk=team.pk)
+        Team.objects.select_for_update(of=("self",), no_key=True).get(pk=team.pk)
         wanted, before = _read(team, places), current(team)
         reasons = _widens(before, wanted)
         if not reasons:

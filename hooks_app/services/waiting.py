@@ -19,6 +19,8 @@ from uuid import UUID
 import psycopg
 from django.db import connection
 
+from controlplane.db import direct
+
 log = logging.getLogger(__name__)
 
 APPROVALS = "caduceus_approvals"
@@ -168,8 +170,7 @@ def until(channel: str, key: str, seconds: float, look: Callable[[], tuple[T, fl
             left = ends - time.monotonic()
             if holds <= 0 or left <= 0:
                 return found
-            if not connection.in_atomic_block:
-                connection.close()
+            direct.let_go()
             bell.wait(min(left, holds))
     finally:
         LISTENER.detach(channel, key, bell)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from controlplane.db import direct
 from controlplane.lib import http, webhooks
 from controlplane.lib.ids import uuid7
+from controlplane.lib.json_body import BodyError, loads_bounded
 from controlplane.lib.outbound import OutboundError, Timeout
 from controlplane.lib.redact import Redactor
 from hooks_app.engine.layering import Place
@@ -43,7 +45,9 @@ def caller(*, team_id: UUID, redactor: Redactor) -> Call:
     """A function that asks the webhooks of this team, showing them nothing secret."""
 
     def call(place: Place, event: str, payload: Mapping[str, Any]) -> Outcome:
-        return ask(place, event, redactor.value(dict(payload)), secrets_of(team_id, place.hook.name))
+        secrets = secrets_of(team_id, place.hook.name)
+        direct.let_go()
+        return ask(place, event, redactor.value(dict(payload)), secrets)
 
     return call
 
@@ -73,6 +77,6 @@ def ask(place: Place, event: str, payload: Any, secrets: Sequence[str], *, test:
     if not answer.body.strip():
         return Returned()
     try:
-        return Returned(json.loads(answer.body))
-    except ValueError:
-        return NoVerdict(NoVerdictKind.UNREADABLE, "the answer is not JSON")
+        return Returned(loads_bounded(answer.body, max_bytes=MAX_ANSWER))
+    except BodyError as error:
+        return NoVerdict(NoVerdictKind.UNREADABLE, f"the answer cannot be used: {error.message}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,10 +16,13 @@ from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
 from controlplane import scope
+from controlplane.actor import SYSTEM
 from controlplane.lib.ids import uuid7
-from controlplane.models import Ability
+from controlplane.models import Ability, Profile
+from controlplane.services import profiles, revisions
 from hooks_app.models import Approval, Configuration, Decision, Event, EventBatch
 from hooks_app.services import decisions
+from hooks_app.services.decisions import Question
 from tests.conftest import World
 from tests.hooks_app import governance
 from tests.hooks_app.governance import ASK_DANGER, BLOCK_RM, ask, happened, question, report
@@ -107,6 +111,90 @@ def test_what_is_asked_at_once_is_recorded_together(committed_world: World, monk
         answer["decision"]: command for answer, command in zip(answers, commands, strict=False)
     }
     assert len({row.commit_order for row in rows[-4:]}) == 1, "they were not recorded together"
+
+
+def test_who_waits_for_a_write_keeps_nobody_from_a_connection(
+    committed_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More wait than there are connections, each having had one; the write still finds one."""
+    world = committed_world
+    ask(world.alice.api(Ability.DECIDE), "ls")
+    connection.close()
+    record, begun, go_on, together = decisions._record, threading.Event(), threading.Event(), decisions._together
+
+    def slow(team_id: UUID, records: Sequence[decisions.Record]) -> list[bool]:
+        begun.set()
+        assert go_on.wait(60)
+        return record(team_id, records)
+
+    monkeypatch.setattr(together, "_write", slow)
+    monkeypatch.setattr(together, "_patience", 60)
+
+    def decide() -> str:
+        connection.ensure_connection()
+        one = Question(uuid7().hex, "deploy-bot", "pre_tool_call")
+        return str(decisions.decide(actor=SYSTEM, team_id=world.team.pk, question=one)["outcome"])
+
+    many = connection.pool.max_size + 4
+    with ThreadPoolExecutor(many + 1) as pool:
+        asking = [pool.submit(in_thread(decide)) for _ in range(many)]
+        assert begun.wait(20)
+        deadline = time.monotonic() + 8
+        while len(together._waiting[world.team.pk]) < many - 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        waited = len(together._waiting[world.team.pk])
+        go_on.set()
+        assert {one.result(timeout=60) for one in asking} == {"allow"}
+    assert waited == many - 1
+
+
+def test_a_profile_that_is_being_changed_holds_up_no_decision(committed_world: World) -> None:
+    world = committed_world
+    with scope.team(world.team.pk), transaction.atomic():
+        profiles.create(team=world.team, actor=SYSTEM, name="two")
+    agent = world.alice.api(Ability.DECIDE)
+    held, go_on = threading.Event(), threading.Event()
+
+    def change() -> None:
+        with scope.team(world.team.pk), transaction.atomic():
+            revisions.locked(Profile.objects.for_team(world.team).filter(pk=world.profile.pk), None)
+            held.set()
+            assert go_on.wait(30)
+
+    with ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(in_thread(change))
+        assert held.wait(20)
+        try:
+            began = time.monotonic()
+            assert {ask(agent, "ls", profile=name)["outcome"] for name in ("deploy-bot", "two")} == {"allow"}
+            assert time.monotonic() - began < 5
+        finally:
+            go_on.set()
+        changing.result(timeout=20)
+
+
+def test_connections_that_died_cost_nobody_an_answer(committed_world: World) -> None:
+    """Postgres was restarted: what the pool still holds is dead."""
+    world = committed_world
+    headers = {"Authorization": world.alice.api(Ability.DECIDE).defaults["HTTP_AUTHORIZATION"]}
+    together = threading.Barrier(6)
+
+    def connect() -> None:
+        connection.ensure_connection()
+        together.wait(20)
+
+    connection.close()
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(in_thread(connect), range(6)))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+            "AND usename = current_user AND datname = current_database()"
+        )
+        assert cursor.fetchone()[0] >= 5
+    connection.close()
+    for _ in range(8):
+        assert ask(Client(headers=headers), "ls")["outcome"] == "allow"
 
 
 def test_one_that_cannot_be_recorded_spoils_no_other(committed_world: World) -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hermes_plugin import payloads
+from hermes_plugin.reporting import Reporter
+from hermes_plugin.store import Store
 
 
 def told(**kwargs: Any) -> dict[str, Any]:
@@ -45,3 +50,14 @@ def test_whatever_arrives_can_be_sent() -> None:
     assert payload["args"]["nan"] == "nan"
     assert payload["args"]["half"] == "\\ud800\\0"
     assert "[too deep]" in json.dumps(payload, allow_nan=False)
+
+
+def test_one_event_that_cannot_be_sent_takes_no_other_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reporter = Reporter(Store(tmp_path), lambda: None, "deploy-bot")
+    monkeypatch.setattr(reporter, "_start", lambda: None)
+    for result in ("first", 10**5000, "last"):
+        reporter.report("post_tool_call", {"result": result})
+    reporter.at_exit()
+    [spooled] = reporter.spooled()
+    assert [json.loads(line)["payload"]["result"] for line in spooled.read_text().splitlines()] == ["first", "last"]
+    assert reporter.dropped == 1

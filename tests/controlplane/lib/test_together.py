@@ -84,6 +84,19 @@ def test_keys_do_not_wait_for_each_other(disk: Disk) -> None:
         assert (first.result(10), other.result(10)) == (10, 20)
 
 
+def test_a_write_that_hangs_keeps_nobody_from_writing_alone(disk: Disk) -> None:
+    together = Together(disk.write, patience=0.1)
+    with ThreadPoolExecutor() as pool:
+        hanging = _first(pool, together, disk)
+        [other] = _send(pool, together, 2)
+        assert disk.begun.acquire(timeout=10), "it waits for the write that hangs"
+        assert disk.writes == [("a", [1]), ("a", [2])]
+        [late] = _send(pool, together, 3)
+        disk.let_go(3)
+        assert [future.result(10) for future in (hanging, other, late)] == [10, 20, 30]
+    assert together._waiting == {}
+
+
 def test_each_has_its_own_error(disk: Disk) -> None:
     together = Together(disk.write)
     with ThreadPoolExecutor() as pool:

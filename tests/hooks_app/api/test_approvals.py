@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -13,6 +14,7 @@ from django.utils import timezone
 
 from controlplane import scope
 from controlplane.models import Ability, AuditEntry, Role
+from controlplane.services import profiles
 from hooks_app.models import Approval, Event, Grant
 from hooks_app.services import approvals
 from tests.conftest import World
@@ -50,6 +52,48 @@ def request(client: Client, **more: Any) -> Any:
 
 def decide(client: Client, id: str, choice: str, **more: Any) -> Any:
     return client.post(f"/api/v1/approvals/{id}/decide", {"choice": choice, **more}, content_type="application/json")
+
+
+@pytest.mark.parametrize("answer", ["deny", "cancel", "nobody"])
+def test_a_request_of_an_archived_profile_still_comes_to_an_end(
+    world: World, agent: Client, bob: Client, answer: str
+) -> None:
+    id = request(agent, seconds=1 if answer == "nobody" else 600).json()["id"]
+    with scope.team(world.team.pk), transaction.atomic():
+        profiles.archive(profile=world.profile, actor=world.alice.actor)
+    if answer == "deny":
+        ended = decide(bob, id, "deny").json()
+    elif answer == "cancel":
+        ended = agent.post(f"/api/v1/approvals/{id}/cancel", {}, content_type="application/json").json()
+    else:
+        time.sleep(1.1)
+        assert approvals.sweep([world.team.pk]) == 1
+        ended = agent.get(f"/api/v1/approvals/{id}").json()
+    assert ended["state"] == {"deny": "denied", "cancel": "cancelled", "nobody": "expired"}[answer]
+    with scope.team(world.team.pk), transaction.atomic():
+        assert Event.objects.for_team(world.team).filter(event="post_approval_response").count() == 1
+
+
+def test_a_request_that_cannot_be_ended_keeps_no_other_waiting(
+    world: World, agent: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, other = (request(agent, seconds=1).json()["id"] for _ in range(2))
+    time.sleep(1.1)
+    fire = approvals.approval_event
+
+    def fail(approval: Approval, event: str) -> None:
+        if str(approval.pk) == stuck:
+            raise RuntimeError("its hooks cannot be fired")
+        fire(approval, event)
+
+    monkeypatch.setattr(approvals, "approval_event", fail)
+    assert approvals.sweep([world.team.pk]) == 1
+    assert agent.get(f"/api/v1/approvals/{other}").json()["state"] == "expired"
+
+
+def test_the_ids_of_the_planes_own_requests_are_refused(world: World, agent: Client) -> None:
+    refused = request(agent, id="decision:42")
+    assert (refused.status_code, refused.json()["error"]["field"]) == (400, "id")
 
 
 def test_asked_seen_and_answered(world: World, agent: Client, bob: Client) -> None:

@@ -117,7 +117,7 @@ def test_a_secret_value_is_told_again_but_never_stored(world: World, agent: Clie
         [(_, sealed, now)] = decisions.digests(world.team.pk, row.commit_order, row.commit_order + 1)
     assert sealed == now
     governance.place(world)
-    effective.refresh(world.team.pk)
+    effective.of(world.profile)
     again = agent.post("/api/v1/decisions", asked, content_type="application/json")
     assert (again.status_code, again.json()["error"]["code"]) == (409, "answer_not_kept")
 

@@ -48,6 +48,17 @@ def observed(world: World) -> World:
     return world
 
 
+def test_a_profile_that_was_archived_takes_no_other_events_along(observed: World, received: list[str]) -> None:
+    with scope.team(observed.team.pk), transaction.atomic():
+        two = profiles.create(team=observed.team, actor=SYSTEM, name="two")
+    report(observed.alice.api(Ability.REPORT), happened(session="s-1"), happened(profile="two", session="s-2"))
+    with scope.team(observed.team.pk), transaction.atomic():
+        profiles.archive(profile=two, actor=observed.alice.actor)
+        batch = EventBatch.objects.for_team(observed.team).latest("id")
+    assert [run.state for run in work(observed, batch)] == ["done"]
+    assert received == ["s-1"]
+
+
 def take(world: World, *sessions: str) -> EventBatch:
     response = report(world.alice.api(Ability.REPORT), *(happened(session=one) for one in sessions))
     assert response.status_code == 202, response.content
@@ -156,7 +167,7 @@ def test_a_batch_that_cannot_be_dispatched_ends_as_a_dead_letter(
 ) -> None:
     batch = take(observed, "a")
 
-    def broken(event: Event) -> Any:
+    def broken(*_: Any) -> Any:
         raise ValueError("poison")
 
     monkeypatch.setattr(dispatching, "listeners", broken)
