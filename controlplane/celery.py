@@ -54,9 +54,10 @@ app.conf.update(
     broker_transport_options={"visibility_timeout": 600},
     task_ignore_result=True,
     task_default_queue="default",
-    task_queues=[Queue(name) for name in ("default", "events", "deliveries", "gateway")],
+    task_queues=[Queue(name) for name in ("default", "events", "deliveries", "gateway", "notifications")],
     task_routes={
         "gateway_app.*": {"queue": "gateway"},
+        "hooks_app.tasks_approvals.deliver_notification": {"queue": "notifications"},
         "hooks_app.tasks_deliveries.*": {"queue": "deliveries"},
         "hooks_app.tasks_events.*": {"queue": "events"},
     },

@@ -121,6 +121,7 @@ class RemotePlane:
         pause, wait = 0.25, 0  # the first look learns the deadline: the plane may be away afterwards
         ends = deadline if deadline is not None else self.client.now() + UNTOLD_WAIT
         while not stop.is_set():
+            earliest = time.monotonic() + min(wait, 1)
             try:
                 row = self.client.get(f"approvals/{approval}?wait={wait}", timeout=wait + 10).json()
             except Unreachable:
@@ -135,6 +136,7 @@ class RemotePlane:
             ends = moment(row.get("deadline"), never=ends)
             if self.client.now() > ends + 30:
                 return {**row, "state": "expired"}
+            stop.wait(max(0.0, earliest - time.monotonic()))  # a plane that is too busy answers at once
         return {"state": "cancelled"}
 
     def cancel(self, approval: str, reason: str) -> None:

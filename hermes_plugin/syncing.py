@@ -102,6 +102,7 @@ class Sync:
     def _follow(self) -> None:
         pause, wait = 1.0, POLL_SECONDS
         while not self._stop.is_set():
+            earliest = time.monotonic() + 1
             try:
                 outcome = fetch(self._agent, wait=wait, timeout=15.0)
                 # Changes often come in twos: one that was made while this one was put in force is asked for soon.
@@ -110,6 +111,8 @@ class Sync:
                     self._agent.renew()
                 if outcome != "refused":
                     pause = 1.0
+                    if outcome == "unchanged":  # a plane that is too busy to let anybody wait answers at once
+                        self._stop.wait(max(0.0, earliest - time.monotonic()))
                     continue
             except Unreachable as error:
                 pause = max(pause, min(error.retry_after, LONGEST_PAUSE))

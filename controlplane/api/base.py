@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from django.db import connection
 from django.db.models import Model, QuerySet
+from rest_framework.exceptions import NotAuthenticated
 from rest_framework.fields import BooleanField, CharField, Field, IntegerField
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
@@ -21,6 +22,7 @@ from controlplane.lib import canonical
 from controlplane.lib.secrets import Secret
 from controlplane.models import IdempotencyKey, Team
 from controlplane.models.team import PLANE_SLUG
+from controlplane.services import tokens
 
 IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
@@ -115,6 +117,12 @@ class TeamView(GenericAPIView):
         """One page of rows."""
         page = self.paginate_queryset(rows)
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
+
+    def check_token(self) -> None:
+        """Refuse whoever's token ended while the request waited."""
+        header = self.request.headers.get("Authorization", "")
+        if header and tokens.actor_for(header[7:].strip()) is None:
+            raise NotAuthenticated
 
     def revision(self) -> int:
         """The revision that an update names in If-Match."""

@@ -21,7 +21,7 @@ class Newest(CursorPagination):
         text = request.query_params.get(self.page_size_query_param)
         if text is None:
             return self.page_size
-        if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= self.max_page_size:
+        if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= self.max_page_size:
             raise ValidationError({"page_size": f"Use a whole number from 1 to {self.max_page_size}."})
         return int(text)
 

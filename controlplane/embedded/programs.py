@@ -33,8 +33,8 @@ def default_worker_command() -> list[str]:
 
 
 def gateway_worker_command() -> list[str]:
-    """The worker for long-lived runners, in threads."""
-    return worker_command("gateway", "gateway", "threads", GATEWAY_THREADS)
+    """The worker for what waits for others, in threads: long-lived runners, and messages to slow chats."""
+    return worker_command("gateway", "gateway,notifications", "threads", GATEWAY_THREADS)
 
 
 def worker_command(name: str, queues: str, pool: str, concurrency: int) -> list[str]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from controlplane import scope
 from controlplane.actor import Actor
 from controlplane.db import direct
-from controlplane.errors import Conflict, Invalid, NotFound
+from controlplane.errors import Conflict, Forbidden, Invalid, NotFound
 from controlplane.models import Ability, Profile, Role, Team, Token
 from controlplane.services import audit
 
@@ -101,6 +101,9 @@ def rotate(*, token: Token, actor: Actor) -> Issued:
     actor.require(token.team_id, Role.OWNER)
     with scope.writing(token.team_id):
         token = _live(token)
+        if token.created_by_id != actor.user_id:
+            raise Forbidden("A token acts for whoever made it, who alone can replace its secret: revoke it instead.")
+        _check_abilities(actor, team=token.team, abilities=token.abilities)
         secret = PREFIX + secrets.token_urlsafe(32)
         token.hash, token.prefix = hashed(secret), secret[:10]
         token.save(update_fields=["hash", "prefix"])
@@ -189,6 +192,5 @@ def flush_uses() -> int:
         uses = dict(_used)
         _used.clear()
     if uses:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT caduceus_tokens_used(%s, %s)", [list(uses), list(uses.values())])
+        direct.rows("SELECT caduceus_tokens_used(%s, %s)", [list(uses), list(uses.values())])
     return len(uses)

@@ -153,6 +153,7 @@ class OneApproval(ApprovalView):
     def get(self, request: Request, id: UUID) -> Response:
         """Read a request; with `wait`, as soon as it is decided. Waiting holds no database connection."""
         row = approvals.wait(approval_id=id, seconds=self.seconds(), look=lambda: self.look(id))
+        self.check_token()
         with transaction.atomic():
             return self.answer(row)
 

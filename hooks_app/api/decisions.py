@@ -31,7 +31,7 @@ class Ask(StrictSerializer):
     profile = serializers.CharField(max_length=64)
     event = serializers.CharField(max_length=100, help_text="As in the catalogue of events: pre_tool_call, …")
     tool = serializers.CharField(max_length=200, required=False)
-    input = serializers.JSONField(required=False, help_text="The tool's arguments.")
+    input = serializers.DictField(required=False, help_text="The tool's arguments.")
     session = serializers.CharField(max_length=200, required=False)
     context = serializers.DictField(required=False, help_text="The event's other keys.")
 
@@ -74,9 +74,9 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
 def ask(request: HttpRequest, actor: Actor) -> bytes:
     """Answer a question: the hot path, from memory, with one statement."""
     given = plain.body(request, known=KNOWN)
-    context = given.get("context")
-    if context is not None and not isinstance(context, dict):
-        raise Invalid("This must be an object.", field="context")
+    for name in ("input", "context"):
+        if given.get(name) is not None and not isinstance(given[name], dict):
+            raise Invalid("This must be an object.", field=name)
     question = Question(
         key=plain.text(given, "id", most=MOST_KEY, required=True),
         profile=plain.text(given, "profile", most=64, required=True),
@@ -84,7 +84,7 @@ def ask(request: HttpRequest, actor: Actor) -> bytes:
         tool=plain.text(given, "tool", most=200),
         input=given.get("input"),
         session=plain.text(given, "session", most=200),
-        context=context or {},
+        context=given.get("context") or {},
     )
     if actor.team_id is None:
         raise TeamRequired

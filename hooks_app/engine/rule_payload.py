@@ -69,6 +69,8 @@ class Payload:
     def dangers(self, path: str = "") -> tuple[Finding, ...]:
         """What is dangerous about the command."""
         command = self.command(path)
+        if isinstance(command, list | tuple):
+            command = " ".join(map(str, command))
         if not isinstance(command, str):
             return ()
         found = self._dangers.get(command)

@@ -126,7 +126,7 @@ def create_for(row: Row) -> Approval:
     context, question = row.asked.payload, row.asked.question
     request = Request(
         key=f"{OF_DECISIONS}{question.key}",
-        command=wanted.command[:MOST_COMMAND],
+        command=wanted.command,
         description=(ruling.message or ", ".join(ruling.keys))[:2000],
         pattern_keys=tuple(key[:300] for key in wanted.keys),
         session_key=wanted.session[:300],
@@ -179,7 +179,7 @@ def _insert(profile: Profile, actor: Actor, request: Request, mark: bytes) -> Ap
         command=redactor.text(request.command),
         command_digest=meaning.digest(request.tool, request.command),
         description=redactor.text(request.description)[:2000],
-        pattern_keys=list(dict.fromkeys(request.pattern_keys)),
+        pattern_keys=list(dict.fromkeys(redactor.text(key)[:300] for key in request.pattern_keys)),
         choices=offered,
         risk=request.risk,
         needed=policy.needed,
@@ -222,7 +222,7 @@ def decide(
             grants.check_pattern(approval, choice, pattern)
         if until is not None:
             grants.check_until(approval, until)
-        note = note.strip()[:2000]
+        note = effective.of(approval.profile).redactor.text(note.strip())[:2000]
         _answer(approval, actor, choice, note)
         if choice == Choice.DENY:
             _settle(approval, State.DENIED, actor, choice=choice, note=note)
@@ -309,7 +309,8 @@ def cancel(*, approval: Approval, actor: Actor, reason: str = "") -> Approval:
             actor.require(approval.team_id, Role.OWNER)
         if approval.state != State.PENDING or approval.deadline <= timezone.now():
             raise AlreadyDecided(approval)
-        _settle(approval, State.CANCELLED, actor, note=reason.strip()[:2000])
+        note = effective.of(approval.profile).redactor.text(reason.strip())[:2000]
+        _settle(approval, State.CANCELLED, actor, note=note)
     return approval
 
 

@@ -147,6 +147,11 @@ def _asked(
     wanted = wanted_of(event, payload, ruling.keys)
     listed = approval.allowed_by(wanted.command, wanted.keys, rules.allowed_commands(now))
     granted = approval.covering(rules.grants, wanted, now)
+    if len(wanted.command) > MAX_COMMAND:
+        message = f"This has {len(wanted.command)} characters; nobody can allow more than {MAX_COMMAND}, seen whole."
+        return Conclusion(
+            "block", message, place=ruling.place, explanation=_explain(layers, ruling, event, payload), ruling=ruling
+        )
     if listed is not None or granted is not None:
         because = f"allowlist:{listed}" if listed is not None else f"grant:{granted.id}"  # type: ignore[union-attr]
         what = "an entry of the allowlist" if listed is not None else "a grant"

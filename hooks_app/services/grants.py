@@ -15,6 +15,7 @@ from controlplane import scope
 from controlplane.actor import Actor
 from controlplane.errors import Conflict, Invalid
 from controlplane.lib import canonical
+from controlplane.lib.redact import MASK
 from controlplane.models import Profile, Role
 from controlplane.services import audit, revisions
 from hooks_app.engine import approval as meaning
@@ -30,6 +31,8 @@ ALWAYS_LASTS = timedelta(days=30)
 LOOK_BACK = timedelta(days=30)
 MOST_COMMANDS = 5_000
 LONGEST_INPUT = 20_000
+ALIENS = ("zzyzx9 qx", "~0 ~9")
+"""Commands that nobody asks for: what covers one of them covers nearly everything."""
 SHOWN = 50
 
 
@@ -65,8 +68,10 @@ def check_pattern(approval: Approval, choice: str, pattern: str) -> None:
         raise Invalid("Where several people decide, a grant covers exactly the command they saw.", field="pattern")
     if len(pattern) > 1000 or not meaning.matches_glob(approval.command, pattern):
         raise Invalid("The pattern must match the command that was asked for, one simple command.", field="pattern")
-    if pattern.strip("*? ") == "":
-        raise Invalid("This pattern would allow every command.", field="pattern")
+    if any(meaning.matches_glob(alien, pattern) for alien in ALIENS):
+        raise Invalid("This pattern would allow nearly every command.", field="pattern")
+    if MASK in pattern:
+        raise Invalid(f"A pattern cannot hold {MASK}, which stands for a secret: put * there.", field="pattern")
 
 
 def check_until(approval: Approval, until: datetime) -> None:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from controlplane import scope
 from controlplane.actor import SYSTEM, Actor
 from controlplane.errors import Conflict, Invalid
+from controlplane.lib.redact import redact_text
 from controlplane.models import Role, Team
 from controlplane.services import audit, checkpoints, revisions, sealing
 from controlplane.tasks import every_team
@@ -26,7 +27,8 @@ SOURCES = ("events", "decisions")
 def hold(*, team: Team, actor: Actor, reason: str) -> LegalHold:
     """Keep everything of a team until the hold is lifted."""
     actor.require(team.pk, Role.OWNER, Role.AUDITOR)
-    if not reason.strip():
+    reason = redact_text(reason.strip())
+    if not reason:
         raise Invalid("Say why.", field="reason")
     with scope.writing(team.pk):
         row = LegalHold(team=team, reason=reason[:1000], placed_by=actor.label[:300])

@@ -13,6 +13,7 @@ from django.utils import timezone
 from controlplane import scope
 from controlplane.actor import SYSTEM, Actor
 from controlplane.errors import Conflict, Forbidden, Invalid
+from controlplane.lib.redact import redact_text
 from controlplane.models import Profile, Role, Team
 from controlplane.services import audit, revisions
 from hooks_app.models import Switch
@@ -33,7 +34,7 @@ def pull(*, team: Team, actor: Actor, kind: str, message: str, seconds: int, pro
     with scope.writing(team.pk):
         _end_overdue(team.pk)
         switch = Switch(
-            team=team, profile=profile, kind=kind, message=message.strip()[:500], pulled_by_id=actor.user_id,
+            team=team, profile=profile, kind=kind, message=redact_text(message.strip())[:500], pulled_by_id=actor.user_id,
             pulled_by_label=actor.label[:300], pulled_at=now, expires_at=now + timedelta(seconds=seconds),
         )  # fmt: skip
         try:

@@ -92,7 +92,7 @@ def test_a_two_gigabyte_body_is_refused_unread(world: World) -> None:
     assert response.status_code == 413
 
 
-@pytest.mark.parametrize("size", ["0", "-1", "501", "99999999999999999999", "ten", "", "1.5", "²"])
+@pytest.mark.parametrize("size", ["0", "-1", "501", "99999999999999999999", "0000000019999999", "ten", "", "1.5", "²"])
 def test_absurd_page_sizes(world: World, size: str) -> None:
     response = world.alice.api().get("/api/v1/profiles", {"page_size": size})
     assert response.status_code == 400

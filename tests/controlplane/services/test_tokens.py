@@ -47,6 +47,22 @@ def test_a_token_cannot_make_a_stronger_one(world: World) -> None:
             tokens.create(team=world.team, actor=actor, name="strong", abilities=["write", "audit"])
 
 
+def test_a_secret_is_replaced_only_by_whom_the_token_acts_for(world: World) -> None:
+    """Whoever could replace another's secret would act as that person."""
+    with scope.team(world.team.pk):
+        bobs = tokens.create(team=world.team, actor=SYSTEM, name="bobs", abilities=["approve", "review"])
+        Token.objects.filter(pk=bobs.token.pk).update(created_by=world.bob.user)
+        with pytest.raises(Forbidden, match="revoke it instead"):
+            tokens.rotate(token=bobs.token, actor=world.alice.actor)
+        mine = tokens.create(team=world.team, actor=world.alice.actor, name="mine", abilities=["write", "audit"])
+        weak = tokens.create(team=world.team, actor=world.alice.actor, name="weak", abilities=["write"])
+        with pytest.raises(Invalid, match="audit"):
+            tokens.rotate(token=mine.token, actor=tokens.actor_for(weak.secret) or SYSTEM)
+        again = tokens.rotate(token=mine.token, actor=world.alice.actor)
+        assert tokens.actor_for(mine.secret) is None
+        assert tokens.actor_for(again.secret) is not None
+
+
 def test_a_name_is_free_again_after_revoking(world: World) -> None:
     with scope.team(world.team.pk):
         first = tokens.create(team=world.team, actor=SYSTEM, name="ci", abilities=["read"])

@@ -148,6 +148,8 @@ def test_a_question_for_a_person_waits(world: World, agent: Client) -> None:
         ({"id": "x" * 81}, 400, "invalid"),
         ({"tool": ["terminal"]}, 400, "invalid"),
         ({"context": []}, 400, "invalid"),
+        ({"input": "rm -rf /"}, 400, "invalid"),
+        ({"input": ["rm", "-rf", "/"]}, 400, "invalid"),
         ({"sesion": "x"}, 400, "invalid"),
         ({"input": {"command": "a\0b"}}, 400, "malformed"),
         ({"input": {"command": "\ud800"}}, 400, "malformed"),
@@ -157,6 +159,13 @@ def test_bad_input_is_named(world: World, agent: Client, change: dict[str, Any],
     response = agent.post("/api/v1/decisions", {**question(), **change}, content_type="application/json")
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
     assert stored(world) == []
+
+
+def test_a_command_in_parts_is_judged_as_a_whole(world: World, agent: Client) -> None:
+    governance.rule(world, "hardline", governance.HARDLINE)
+    governance.place(world, "hardline")
+    parts = question(input={"command": ["rm", "-rf", "/"]})
+    assert agent.post("/api/v1/decisions", parts, content_type="application/json").json()["outcome"] == "block"
 
 
 def test_did_you_mean(world: World, agent: Client) -> None:
