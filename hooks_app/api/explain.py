@@ -40,6 +40,9 @@ class ExplanationOut(serializers.Serializer[Any]):
     configuration = serializers.IntegerField()
     answer = serializers.DictField()
     given = serializers.DictField(allow_null=True)
+    masked = serializers.BooleanField(
+        help_text="The payload is one whose secrets were masked: what depends on them may have been otherwise."
+    )
     steps = StepOut(many=True)
 
 

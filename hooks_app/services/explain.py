@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from django.utils import timezone
 
+from controlplane.lib import canonical
+from controlplane.lib.redact import MASK
 from controlplane.models import Profile
 from hooks_app.engine import approval, dispatch
 from hooks_app.engine import events as catalogue
@@ -47,6 +49,8 @@ class Explanation:
     steps: tuple[Step, ...]
     given: dict[str, Any] | None = None
     """What was answered then, where a recorded decision is explained with today's configuration."""
+    masked: bool = False
+    """Whether the payload is one whose secrets were masked: what depends on them may have been otherwise."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -62,22 +66,19 @@ def explain(*, profile: Profile, event: str, payload: Mapping[str, Any]) -> Expl
     steps = [*_switches(rules, conclusion), *_denials(rules, event, payload, conclusion)]
     steps += _hooks(layers, event, payload, conclusion)
     steps += _grants(rules, conclusion)
-    return Explanation(profile.name, event, rules.number, conclusion.answer(), tuple(steps))
+    masked = MASK.encode() in canonical.dumps(payload)
+    return Explanation(profile.name, event, rules.number, conclusion.answer(), tuple(steps), masked=masked)
 
 
 def explain_decision(decision: Decision) -> Explanation:
     """A recorded decision, looked at with today's configuration."""
     found = explain(profile=decision.profile, event=decision.event, payload=decision.payload)
-    return Explanation(**{**_fields(found), "given": decision.answer})
+    return replace(found, given=decision.answer)
 
 
 def explain_event(event: Event) -> Explanation:
     """A recorded event, looked at with today's configuration."""
     return explain(profile=event.profile, event=event.event, payload=event.payload)
-
-
-def _fields(found: Explanation) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in Explanation.__dataclass_fields__}
 
 
 def _switches(rules: Effective, conclusion: Conclusion) -> list[Step]:

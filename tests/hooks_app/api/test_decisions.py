@@ -168,6 +168,19 @@ def test_a_command_in_parts_is_judged_as_a_whole(world: World, agent: Client) ->
     assert agent.post("/api/v1/decisions", parts, content_type="application/json").json()["outcome"] == "block"
 
 
+def test_explaining_what_was_stored_without_its_secrets_says_so(world: World, agent: Client) -> None:
+    about = {"tool_input.command": {"contains": SECRET}}
+    governance.rule(world, "no-that", {"events": ["pre_tool_call"], "when": about, "then": {"block": "No."}})
+    governance.place(world, "no-that")
+    reader = world.alice.api(Ability.READ)
+    told = {
+        word: reader.get(f"/api/v1/decisions/{ask(agent, word)['decision']}/explain").json() for word in (SECRET, "ls")
+    }
+    secret, plain = told[SECRET], told["ls"]
+    assert (secret["given"]["outcome"], secret["answer"]["outcome"], secret["masked"]) == ("block", "allow", True)
+    assert plain["masked"] is False
+
+
 def test_did_you_mean(world: World, agent: Client) -> None:
     response = agent.post("/api/v1/decisions", question(event="pre_tool_cal"), content_type="application/json")
     assert "Did you mean pre_tool_call?" in response.json()["error"]["message"]
