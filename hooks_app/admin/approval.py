@@ -44,6 +44,10 @@ STAYS = timedelta(minutes=10)
 """How long a decided request stays in sight."""
 MOST_SHOWN = 50
 RELATED_SHOWN = 4
+RELATED_COUNTED = 1_000
+"""Counting related requests stops here: it is done for each card."""
+TERMS = ("team_id", "deciders", "requester_user_id", "driver")
+"""What says who may answer a request."""
 KEYS = {Choice.ONCE: "o", Choice.SESSION: "s", Choice.ALWAYS: "a", Choice.DENY: "d"}
 DAYS = {"1": "for 1 day", "7": "for 7 days", "30": "for 30 days", "90": "for 90 days", "365": "for a year"}
 
@@ -68,6 +72,7 @@ class Card:
     options: tuple[Option, ...]
     why_not: str
     related: tuple[Approval, ...]
+    related_count: int
     grant: Grant | None
 
 
@@ -145,22 +150,27 @@ class ApprovalAdmin(ReadOnlyAdmin):
     # The inbox
 
     def waiting(self, request: HttpRequest) -> int:
-        return sum(1 for row in shown(request) if row.state == State.PENDING and not why_not(row, self.actor(request)))
+        return mine(request).count()
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The inbox; with a search or a filter in the address, the list of all requests."""
         if set(request.GET) - {"team"}:
             return super().changelist_view(request, extra_context)
-        cards = [card(row, self.actor(request)) for row in shown(request)]
         context = {
             **self.admin_site.each_context(request),
-            **fragment(cards),
+            **self.inbox(request),
             "title": "Inbox",
             "opts": self.opts,
             "pages": self,
             "live": reverse("admin:hooks_app_approval_live"),
         }
         return TemplateResponse(request, "hooks/inbox.html", context)
+
+    def inbox(self, request: HttpRequest) -> dict[str, Any]:
+        """What the live part of the inbox is made of."""
+        rows, total = shown(request), waiting(request).count()
+        parts = fragment([card(row, self.actor(request)) for row in rows])
+        return parts | {"mark": marks(rows, total), "total": total, "mine": mine(request).count()}
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
@@ -174,11 +184,11 @@ class ApprovalAdmin(ReadOnlyAdmin):
     def live_view(self, request: HttpRequest) -> HttpResponse:
         """What the inbox shows now, or that nothing changed."""
         only = request.GET.get("only", "")
-        rows = [self.get_object(request, only)] if only else shown(request)
-        if marks(rows) == request.GET.get("mark"):
+        row = self.get_object(request, only) if only else None
+        now = marks([row]) if row else marks(shown(request), waiting(request).count())
+        if now == request.GET.get("mark"):
             return HttpResponse(status=204)
-        actor = self.actor(request)
-        values = fragment([card(row, actor) for row in rows])
+        values = fragment([card(row, self.actor(request))]) if row else self.inbox(request)
         html = render_to_string("hooks/requests.html", values, request=request)
         return JsonResponse({"mark": values["mark"], "html": html, "waiting": values["mine"]})
 
@@ -226,6 +236,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
             live=live,
             answers=row.answers.all(),
             related=Approval.objects.related_to(row).select_related("profile")[:20],
+            related_count=related_count(row),
             grants=row.grants.all(),
         )
         return super().render_change_form(request, context, *args, **kwargs)
@@ -247,19 +258,40 @@ class ApprovalAdmin(ReadOnlyAdmin):
         return "The request is taken back; the agent is told no."
 
 
+def waiting(request: HttpRequest) -> QuerySet[Approval]:
+    """What waits for anybody in the teams in sight, the most urgent first."""
+    team = current_team.chosen(request)
+    return Approval.objects.inbox().filter(team=team) if team else Approval.objects.inbox()
+
+
+def mine(request: HttpRequest) -> QuerySet[Approval]:
+    """What waits for this person, the most urgent first; who may answer is asked once for equal terms."""
+    actor = current_team.actor_of(request)
+    rows = waiting(request).exclude(answers__user_id=actor.user_id)
+    terms = rows.order_by().select_related(None).values(*TERMS).distinct()
+    decidable = [Q(**each) for each in terms if approvals.may_decide(Approval(**each), actor)]
+    return rows.filter(Q(*decidable, _connector=Q.OR)) if decidable else rows.none()
+
+
 def shown(request: HttpRequest) -> list[Approval]:
-    """What waits, the most urgent first, then what was decided a moment ago."""
+    """The most urgent of what waits, then what was decided a moment ago."""
     team, now = current_team.chosen(request), timezone.now()
     rows = Approval.objects.filter(team=team) if team else Approval.objects.all()
     rows = rows.select_related("profile", "team").annotate(given=Count("answers"))
-    waiting = rows.pending().filter(deadline__gt=now).order_by("deadline")[:MOST_SHOWN]
+    urgent = waiting(request).annotate(given=Count("answers"))[:MOST_SHOWN]
     ended = rows.filter(Q(decided_at__gt=now - STAYS) | Q(state=State.PENDING, deadline__range=(now - STAYS, now)))
-    return [*waiting, *ended.order_by("-decided_at")[:MOST_SHOWN]]
+    return [*urgent, *ended.order_by("-decided_at")[:MOST_SHOWN]]
 
 
-def marks(rows: Iterable[Approval]) -> str:
+def related_count(row: Approval) -> int:
+    """How many other requests belong to this one, as far as it is counted."""
+    return len(Approval.objects.related_to(row).values_list("pk", flat=True)[:RELATED_COUNTED])
+
+
+def marks(rows: Iterable[Approval], total: int = 1) -> str:
     """A short text that differs whenever the inbox would look different."""
-    return hashlib.sha256(" ".join(f"{row.pk}:{mark(row)}" for row in rows).encode()).hexdigest()[:16]
+    words = " ".join([str(total), *(f"{row.pk}:{mark(row)}" for row in rows)])
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 def mark(row: Approval) -> str:
@@ -273,8 +305,9 @@ def card(row: Approval, actor: Actor) -> Card:
     refusal = why_not(row, actor)
     left = max(0, int((row.deadline - timezone.now()).total_seconds()))
     related = tuple(Approval.objects.related_to(row).select_related("profile")[:RELATED_SHOWN])
+    count = related_count(row) if len(related) == RELATED_SHOWN else len(related)
     options = () if refusal else tuple(option(row, choice) for choice in KEYS if choice in row.choices)
-    return Card(row, mark(row), left, options, refusal, related, row.grants.first() if row.choice else None)
+    return Card(row, mark(row), left, options, refusal, related, count, row.grants.first() if row.choice else None)
 
 
 def option(row: Approval, choice: str) -> Option:
@@ -308,12 +341,13 @@ def why_not(row: Approval, actor: Actor) -> str:
 
 def fragment(cards: list[Card]) -> dict[str, Any]:
     """What the live part of a page is made of."""
-    waiting = [each for each in cards if each.approval.state == State.PENDING and each.left]
+    urgent = [each for each in cards if each.approval.state == State.PENDING and each.left]
     return {
         "mark": marks(each.approval for each in cards),
-        "waiting": waiting,
-        "ended": [each for each in cards if each not in waiting],
-        "mine": sum(1 for each in waiting if each.options),
+        "waiting": urgent,
+        "ended": [each for each in cards if each not in urgent],
+        "mine": sum(1 for each in urgent if each.options),
+        "related_counted": RELATED_COUNTED,
         "days": DAYS.items(),
         "risky": (Risk.HIGH, Risk.CRITICAL),
     }

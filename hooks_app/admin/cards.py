@@ -11,7 +11,6 @@ from controlplane.admin.dashboard import Card, Content, Line, Place, register
 from controlplane.admin.display import Tone
 from hooks_app.admin import approval, change, review
 from hooks_app.models import Change, Delivery, Endpoint, Run
-from hooks_app.models.approval import State
 from hooks_app.services import changes
 
 SHOWN = 8
@@ -24,15 +23,13 @@ def _here(request: HttpRequest, rows: QuerySet) -> QuerySet:
 
 def approvals(request: HttpRequest) -> Content:
     """Requests that this person can answer, the most urgent first."""
-    actor = current_team.actor_of(request)
-    waiting = [row for row in approval.shown(request) if row.state == State.PENDING]
-    mine = [row for row in waiting if not approval.why_not(row, actor)]
+    mine = approval.mine(request)
     inbox = reverse("admin:hooks_app_approval_changelist")
     lines = [
         Line(row.command[:120], inbox, f"on {row.profile.name}", "ends", Tone.WAIT, row.deadline, code=True)
         for row in mine[:SHOWN]
     ]
-    return Content(lines, more_label=f"The inbox: {len(mine)} waiting", more_url=inbox)
+    return Content(lines, more_label=f"The inbox: {mine.count()} waiting", more_url=inbox)
 
 
 def reviews(request: HttpRequest) -> Content:

@@ -182,11 +182,18 @@ def test_an_allowlist_entry_is_proposed_not_added(world: World) -> None:
         assert not AllowlistEntry.objects.exists()
 
 
-def asked(world: World, session: str = "s-1") -> Approval:
+def asked(world: World, session: str = "s-1", command: str = "rm -rf /srv/qz7") -> Approval:
     with registry.acting(world.alice):
-        wanted = approvals.Request(key=session, command="rm -rf /srv/qz7", description="d", session_key=session,
+        wanted = approvals.Request(key=session, command=command, description="d", session_key=session,
                                    pattern_keys=("recursive delete",))  # fmt: skip
         return approvals.create(profile=world.profile, actor=world.alice.actor, request=wanted)
+
+
+def two_approvers(world: World) -> None:
+    """From now on two people have to allow what agents ask."""
+    world.team.approvers_per_request = 2
+    with registry.acting(world.alice):
+        world.team.save(update_fields=["approvers_per_request"])
 
 
 def test_a_decision_from_the_inbox_leaves_the_grant_that_was_previewed(world: World) -> None:
@@ -301,3 +308,30 @@ def packed(files: dict[str, bytes]) -> bytes:
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
     return buffer.getvalue()
+
+
+def test_all_that_wait_are_counted_and_the_most_urgent_shown(world: World) -> None:
+    two_approvers(world)
+    for number in range(53):
+        asked(world, f"s-{number}")
+    first, browser = asked(world, "s-answered"), world.bob.browser()
+    with registry.acting(world.bob):
+        approvals.decide(approval=first, actor=world.bob.actor, choice="once")
+    page = text(browser.get("/admin/hooks_app/approval/"))
+    assert page.count("<article") == 50
+    assert "50 of 54, the most urgent first" in page and "?state=pending" in page
+    assert "53 related requests, the newest 4 here" in page
+    assert ">53</span>" in page, "what waits for somebody else is not in the side bar's count"
+    assert "The inbox: 53 waiting" in text(browser.get("/admin/"))
+    assert browser.get("/admin/hooks_app/approval/live/").json()["waiting"] == 53
+    assert "the newest 20 of 53" in text(browser.get(f"/admin/hooks_app/approval/{first.pk}/change/"))
+
+
+def test_the_inbox_says_at_once_that_more_wait_than_it_shows(world: World) -> None:
+    for number in range(50):
+        asked(world, f"s-{number}")
+    browser = world.bob.browser()
+    first = browser.get("/admin/hooks_app/approval/live/").json()
+    asked(world, "s-50")
+    again = browser.get("/admin/hooks_app/approval/live/", {"mark": first["mark"]})
+    assert "50 of 51" in again.json()["html"]
