@@ -6,6 +6,8 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from controlplane.admin import display
@@ -17,6 +19,8 @@ from controlplane.models import Role
 from hooks_app.models import Grant
 from hooks_app.services import grants
 
+LISTED = 300
+"""How much of a command or pattern the list shows."""
 TONES = {"active": Tone.ON, "expired": Tone.OFF, "revoked": Tone.OFF}
 
 
@@ -25,12 +29,12 @@ class GrantAdmin(ReadOnlyAdmin):
     """Grants, newest first."""
 
     section, nav_order = Section.INBOX, 20
-    list_display = ["what", "state", "profile", "dangers", "granted_by", "ends"]
+    list_display = ["covered", "state", "profile", "dangers", "granted_by", "ends"]
     list_filter = ["profile"]
     list_select_related = ["team", "profile"]
     search_fields = ["command", "pattern", "granted_by", "session_key"]
     search_help_text = "Search commands, patterns, people, sessions"
-    fields = ["what", "dangers", "profile", "session", "granted_by", "given", "ends", "revoked"]
+    fields = ["what", "dangers", "profile", "session", "request", "granted_by", "given", "ends", "revoked"]
     empty = "Answering “session” or “until a date” leaves a grant, as narrow as what was shown."
     empty_next = "They appear here, and can be revoked at any time."
 
@@ -47,10 +51,21 @@ class GrantAdmin(ReadOnlyAdmin):
     def facts(self, request: HttpRequest, row: Grant) -> list[Any]:
         return [self.state(row)]
 
-    @admin.display(description="Command")
+    @admin.display(description="Lets through")
+    def covered(self, grant: Grant) -> SafeString:
+        """What it lets through, as far as a list has room."""
+        return said(grant, LISTED)
+
+    @admin.display(description="Lets through")
     def what(self, grant: Grant) -> SafeString:
         """What it lets through."""
-        return display.code(grant.pattern or grant.command[:300])
+        return said(grant)
+
+    @admin.display(description="Request")
+    def request(self, grant: Grant) -> SafeString:
+        """The request whose answer left it."""
+        url = reverse("admin:hooks_app_approval_change", args=[grant.approval_id])
+        return display.link(url, "the request that left it")
 
     @admin.display(description="State")
     def state(self, grant: Grant) -> SafeString:
@@ -81,3 +96,9 @@ class GrantAdmin(ReadOnlyAdmin):
     def revoked(self, grant: Grant) -> SafeString | str:
         """Who revoked it."""
         return f"by {grant.revoked_by}" if grant.revoked_at else "no"
+
+
+def said(grant: Grant, most: int | None = None) -> SafeString:
+    """Whether one command or every one that fits is let through, and which; cut with a sign where a length is given."""
+    text, words = grant.pattern or grant.command, "every command that fits" if grant.pattern else "exactly"
+    return format_html("{} {}", words, display.code(text if most is None or len(text) <= most else f"{text[:most]}…"))

@@ -189,6 +189,12 @@ def asked(world: World, session: str = "s-1", command: str = "rm -rf /srv/qz7") 
         return approvals.create(profile=world.profile, actor=world.alice.actor, request=wanted)
 
 
+def allowed(world: World, row: Approval, **how: Any) -> Grant:
+    with registry.acting(world.bob):
+        approvals.decide(approval=row, actor=world.bob.actor, choice="always", **how)
+        return row.grants.get()
+
+
 def two_approvers(world: World) -> None:
     """From now on two people have to allow what agents ask."""
     world.team.approvers_per_request = 2
@@ -335,3 +341,22 @@ def test_the_inbox_says_at_once_that_more_wait_than_it_shows(world: World) -> No
     asked(world, "s-50")
     again = browser.get("/admin/hooks_app/approval/live/", {"mark": first["mark"]})
     assert "50 of 51" in again.json()["html"]
+
+
+def test_a_grant_says_whether_it_is_for_one_command_or_for_all_that_fit(world: World) -> None:
+    literal = allowed(world, asked(world, "s-1", "rm -rf /srv/star/*"))
+    glob = allowed(world, asked(world, "s-2", "rm -rf /srv/star/qz7"), pattern="rm -rf /srv/star/*")
+    browser = world.bob.browser()
+    listed = text(browser.get("/admin/hooks_app/grant/"))
+    for words, grant in (("exactly", literal), ("every command that fits", glob)):
+        assert f"{words} <code>rm -rf /srv/star/*</code>" in listed
+        page = text(browser.get(f"/admin/hooks_app/grant/{grant.pk}/change/"))
+        assert f"{words} <code>rm -rf /srv/star/*</code>" in page
+        assert f"/admin/hooks_app/approval/{grant.approval_id}/change/" in page
+
+
+def test_a_grants_command_is_whole_on_its_page_and_visibly_cut_in_the_list(world: World) -> None:
+    command = f"rm -rf /srv/{'x' * 300} && rm -rf /"
+    grant, browser = allowed(world, asked(world, command=command)), world.bob.browser()
+    assert f"{command[:300]}…</code>" in text(browser.get("/admin/hooks_app/grant/"))
+    assert command.replace("&", "&amp;") in text(browser.get(f"/admin/hooks_app/grant/{grant.pk}/change/"))
