@@ -10,10 +10,12 @@ from controlplane.admin import current_team
 from controlplane.admin.dashboard import Card, Content, Line, Place, register
 from controlplane.admin.display import Tone
 from hooks_app.admin import approval, change, review
-from hooks_app.models import Change, Delivery, Endpoint, Run
+from hooks_app.models import Approval, Change, Delivery, Endpoint, Run
 from hooks_app.services import changes
 
 SHOWN = 8
+MOST_COMMAND = 120
+"""How many characters of a command fit into a line."""
 
 
 def _here(request: HttpRequest, rows: QuerySet) -> QuerySet:
@@ -25,11 +27,16 @@ def approvals(request: HttpRequest) -> Content:
     """Requests that this person can answer, the most urgent first."""
     mine = approval.mine(request)
     inbox = reverse("admin:hooks_app_approval_changelist")
-    lines = [
-        Line(row.command[:120], inbox, f"on {row.profile.name}", "ends", Tone.WAIT, row.deadline, code=True)
-        for row in mine[:SHOWN]
-    ]
+    lines = [_request(row) for row in mine[:SHOWN]]
     return Content(lines, more_label=f"The inbox: {mine.count()} waiting", more_url=inbox)
+
+
+def _request(row: Approval) -> Line:
+    url, more = reverse("admin:hooks_app_approval_change", args=[row.pk]), len(row.command) - MOST_COMMAND
+    text, note = row.command, f"on {row.profile.name}"
+    if more > 0:
+        text, note = f"{text[:MOST_COMMAND]}…", f"({more} more character{'' if more == 1 else 's'}) {note}"
+    return Line(text, url, note, "ends", Tone.WAIT, row.deadline, code=True)
 
 
 def reviews(request: HttpRequest) -> Content:

@@ -360,3 +360,13 @@ def test_a_grants_command_is_whole_on_its_page_and_visibly_cut_in_the_list(world
     grant, browser = allowed(world, asked(world, command=command)), world.bob.browser()
     assert f"{command[:300]}…</code>" in text(browser.get("/admin/hooks_app/grant/"))
     assert command.replace("&", "&amp;") in text(browser.get(f"/admin/hooks_app/grant/{grant.pk}/change/"))
+
+
+def test_the_dashboard_shows_where_a_command_is_cut_and_leads_to_its_request(world: World) -> None:
+    short, browser = asked(world, "s-1"), world.bob.browser()
+    long = asked(world, "s-2", f"echo {'x' * 115} | sh && rm -rf /")
+    page = text(browser.get("/admin/"))
+    assert 'x…</code></a> <span class="quiet">(17 more characters) on deploy-bot' in page
+    assert '/srv/qz7</code></a> <span class="quiet">on deploy-bot' in page
+    for row in (short, long):
+        assert f'href="/admin/hooks_app/approval/{row.pk}/change/"' in page
