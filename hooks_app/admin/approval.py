@@ -188,8 +188,9 @@ class ApprovalAdmin(ReadOnlyAdmin):
         now = marks([row]) if row else marks(shown(request), waiting(request).count())
         if now == request.GET.get("mark"):
             return HttpResponse(status=204)
-        values = fragment([card(row, self.actor(request))]) if row else self.inbox(request)
-        html = render_to_string("hooks/requests.html", values, request=request)
+        values = one(card(row, self.actor(request))) if row else self.inbox(request)
+        template = "hooks/one_request.html" if row else "hooks/requests.html"
+        html = render_to_string(template, values, request=request)
         return JsonResponse({"mark": values["mark"], "html": html, "waiting": values["mine"]})
 
     def decide_view(self, request: HttpRequest, approval_id: UUID) -> HttpResponse:
@@ -231,7 +232,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         row: Approval = context["original"]
         live = f"{reverse('admin:hooks_app_approval_live')}?only={row.pk}"
         context.update(
-            **fragment([card(row, self.actor(request))]),
+            **one(card(row, self.actor(request))),
             approval=row,
             live=live,
             answers=row.answers.all(),
@@ -351,6 +352,11 @@ def fragment(cards: list[Card]) -> dict[str, Any]:
         "days": DAYS.items(),
         "risky": (Risk.HIGH, Risk.CRITICAL),
     }
+
+
+def one(card: Card) -> dict[str, Any]:
+    """What the live part of a request's own page is made of."""
+    return fragment([card]) | {"card": card}
 
 
 def decide(row: Approval, actor: Actor, values: dict[str, Any]) -> Approval:

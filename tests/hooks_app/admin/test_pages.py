@@ -370,3 +370,16 @@ def test_the_dashboard_shows_where_a_command_is_cut_and_leads_to_its_request(wor
     assert '/srv/qz7</code></a> <span class="quiet">on deploy-bot' in page
     for row in (short, long):
         assert f'href="/admin/hooks_app/approval/{row.pk}/change/"' in page
+
+
+def test_a_requests_page_shows_its_card_and_keys_only_to_who_can_answer(world: World) -> None:
+    row = asked(world)
+    address, live = f"/admin/hooks_app/approval/{row.pk}/change/", f"/admin/hooks_app/approval/live/?only={row.pk}"
+    bob, dana = world.bob.browser(), world.dana.browser()
+    assert "<kbd>o</kbd> Allow once" in text(bob.get(address)) and "<kbd>o</kbd>" in bob.get(live).json()["html"]
+    assert "<kbd>" not in text(dana.get(address))
+    with registry.acting(world.bob):
+        approvals.decide(approval=row, actor=world.bob.actor, choice="deny")
+    for page in (text(bob.get(address)), bob.get(live).json()["html"]):
+        assert page.count("<article") == 1
+        assert not [words for words in ("Nobody waits", "Just decided", "<kbd>") if words in page]
