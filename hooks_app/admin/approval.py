@@ -29,7 +29,8 @@ from controlplane.admin.sections import Section
 from controlplane.errors import PlaneError
 from controlplane.models import Role
 from hooks_app.admin.asking import PlainForm, asking
-from hooks_app.models import Approval, Grant
+from hooks_app.engine import approval as meaning
+from hooks_app.models import Approval, ApprovalAnswer, Grant
 from hooks_app.models.approval import Choice, Risk, State
 from hooks_app.services import approvals, grants
 
@@ -60,6 +61,7 @@ class Option:
     key: str
     label: str
     says: str
+    says_fits: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Card:
     why_not: str
     related: tuple[Approval, ...]
     related_count: int
+    answers: tuple[ApprovalAnswer, ...]
     grant: Grant | None
 
 
@@ -307,22 +310,36 @@ def card(row: Approval, actor: Actor) -> Card:
     left = max(0, int((row.deadline - timezone.now()).total_seconds()))
     related = tuple(Approval.objects.related_to(row).select_related("profile")[:RELATED_SHOWN])
     count = related_count(row) if len(related) == RELATED_SHOWN else len(related)
-    options = () if refusal else tuple(option(row, choice) for choice in KEYS if choice in row.choices)
-    return Card(row, mark(row), left, options, refusal, related, count, row.grants.first() if row.choice else None)
+    answers = tuple(row.answers.all()) if row.needed > 1 else ()
+    options = () if refusal else tuple(option(row, choice, answers) for choice in KEYS if choice in row.choices)
+    grant = row.grants.first() if row.choice else None
+    return Card(row, mark(row), left, options, refusal, related, count, answers, grant)
 
 
-def option(row: Approval, choice: str) -> Option:
+def option(row: Approval, choice: str, answers: Iterable[ApprovalAnswer]) -> Option:
     """An answer in words."""
     name = row.profile.name
     labels = {"once": "Allow once", "session": "Allow for this session", "always": "Allow until…", "deny": "Deny"}
     lasting = "" if row.needed == 1 else f" for {grants.ALWAYS_LASTS.days} days."
+    ends = {
+        "session": f"on {name} for the rest of the session, at most a day.",
+        "always": f"on {name}, without asking again,{lasting}",
+    }
     says = {
         "once": f"Allow this command once on {name}.",
-        "session": f"Allow exactly this command on {name} for the rest of the session, at most a day.",
-        "always": f"Allow exactly this command on {name}, without asking again,{lasting}",
         "deny": f"Deny it: {name} is told no, with your note.",
     }
-    return Option(choice, KEYS[Choice(choice)], labels[choice], says[choice])
+    said = says.get(choice) or f"Allow exactly this command {ends[choice]}"
+    fits = f"Allow every command that fits … {ends[choice]}" if choice in ends and row.needed == 1 else ""
+    return Option(choice, KEYS[Choice(choice)], labels[choice], f"{said}{narrowed(choice, answers)}", fits)
+
+
+def narrowed(choice: str, answers: Iterable[ApprovalAnswer]) -> str:
+    """A sentence where others have answered more narrowly than this; empty where they have not."""
+    counts = meaning.narrowest([choice, *(answer.choice for answer in answers)])
+    if choice in (Choice.DENY, counts.value):
+        return ""
+    return f" It counts as “{counts.value}”, which others answered: of several yeses the narrowest counts."
 
 
 def why_not(row: Approval, actor: Actor) -> str:

@@ -211,6 +211,25 @@ def test_a_grant_is_previewed_before_it_is_given(chrome: Chrome, governed: World
         assert Approval.objects.get(pk=request.pk).grants.get().state == "active"
 
 
+def test_the_sentence_to_confirm_says_what_a_pattern_allows(chrome: Chrome, governed: World) -> None:  # noqa: F811
+    request_for(governed, "rm -rf /srv/build")
+    find = chrome.driver.find_element
+    chrome.log_in(governed.bob.user)
+    chrome.open("admin:hooks_app_approval_changelist")
+    find(By.TAG_NAME, "body").send_keys("a")
+    sentence, pattern = find(By.CSS_SELECTOR, "form.confirm [data-says]"), find(By.NAME, "pattern")
+    assert sentence.text == "Allow exactly this command on deploy-bot, without asking again,"
+    pattern.send_keys("rm -rf /srv/*")
+    assert sentence.text == "Allow every command that fits rm -rf /srv/* on deploy-bot, without asking again,"
+    find(By.CSS_SELECTOR, "[data-choice=once]").click()
+    assert sentence.text == "Allow this command once on deploy-bot."
+    find(By.CSS_SELECTOR, "[data-choice=session]").click()
+    assert sentence.text.startswith("Allow every command that fits rm -rf /srv/* on deploy-bot for the rest")
+    pattern.clear()
+    assert sentence.text.startswith("Allow exactly this command")
+    assert chrome.complaints() == []
+
+
 def test_the_requester_cannot_answer(chrome: Chrome, governed: World) -> None:  # noqa: F811
     request_for(governed, "rm -rf /srv/build")
     chrome.log_in(governed.alice.user)

@@ -56,6 +56,12 @@ async function preview(form) {
   if (!button.disabled && document.activeElement.tagName !== "INPUT") button.focus();
 }
 
+function say(form) {
+  const { says, saysFits } = form.closest(".request").querySelector('[data-choice][aria-pressed="true"]').dataset;
+  const pattern = form.elements.pattern ? form.elements.pattern.value.trim() : "";
+  form.querySelector("[data-says]").textContent = pattern && saysFits ? saysFits.replace("…", () => pattern) : says;
+}
+
 function choose(card, choice) {
   const button = card && card.querySelector(`[data-choice="${choice}"]`);
   if (!button) return;
@@ -67,7 +73,7 @@ function choose(card, choice) {
   form.elements.choice.value = choice;
   if (form.elements.days) form.elements.days.hidden = choice !== "always";
   if (form.elements.pattern) form.elements.pattern.parentElement.hidden = !grants;
-  form.querySelector("[data-says]").textContent = button.dataset.says;
+  say(form);
   form.querySelector("[data-preview-place]").textContent = "";
   form.querySelector(".problem").hidden = true;
   const confirm = form.querySelector(".button.primary");
@@ -162,7 +168,8 @@ if (box) {
     if (event.target.closest("[data-back]")) closeForm(card);
   });
   box.addEventListener("submit", (event) => { event.preventDefault(); send(event.target); });
-  box.addEventListener("change", (event) => { if (event.target.name === "pattern") preview(event.target.form); });
+  box.addEventListener("input", (event) => { if (event.target.name === "pattern") say(event.target.form); });
+  box.addEventListener("change", (event) => { if (event.target.name === "pattern") { say(event.target.form); preview(event.target.form); } });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target.matches("input, textarea, select");

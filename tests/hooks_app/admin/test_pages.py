@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 from typing import Any
 
@@ -383,3 +384,20 @@ def test_a_requests_page_shows_its_card_and_keys_only_to_who_can_answer(world: W
     for page in (text(bob.get(address)), bob.get(live).json()["html"]):
         assert page.count("<article") == 1
         assert not [words for words in ("Nobody waits", "Just decided", "<kbd>") if words in page]
+
+
+def test_of_two_approvers_the_second_sees_the_firsts_answer_and_what_their_own_would_mean(world: World) -> None:
+    two_approvers(world)
+    row, erin = asked(world), world.person(world.team, "erin", Role.APPROVER)
+    with registry.acting(world.bob):
+        approvals.decide(approval=row, actor=world.bob.actor, choice="session", note="only now")
+    page, first = text(erin.browser().get("/admin/hooks_app/approval/")), f"<strong>{world.bob.user.username}</strong>"
+    assert f'Answered so far: {first} <span class="chip">session</span> “only now”' in page
+    (always,) = re.findall('data-choice="always" data-says="([^"]*)"', page)
+    assert "It counts as “session”" in always and "data-says-fits" not in page
+    (once,) = re.findall('data-choice="once" data-says="([^"]*)"', page)
+    assert "It counts as" not in once
+    with registry.acting(erin):
+        approvals.decide(approval=row, actor=erin.actor, choice="always")
+    decided = text(erin.browser().get("/admin/hooks_app/approval/"))
+    assert f"by {first}, <strong>{erin.user.username}</strong>" in decided
