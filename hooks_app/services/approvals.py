@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 LONGEST_SECONDS = 86_400
 MOST_WAIT_SECONDS = 60
 MOST_COMMAND = 20_000
+MOST_RECORDED = 500
+"""How many characters of a command an audit entry holds."""
 OF_DECISIONS = "decision:"
 """How the ids of requests begin that the plane makes for its own decisions."""
 
@@ -376,12 +379,20 @@ def approval_event(approval: Approval, event: str) -> None:
 def _facts(approval: Approval) -> dict[str, Any]:
     return {
         "profile": approval.profile.name,
-        "command": approval.command[:500],
+        "command": _recorded(approval.command),
         "keys": approval.pattern_keys,
         "choice": approval.choice,
         "note": approval.note,
         "deadline": approval.deadline.isoformat(),
     }
+
+
+def _recorded(command: str) -> str:
+    """A command as the audit keeps it: where it is cut, with the length and the digest of the whole."""
+    if len(command) <= MOST_RECORDED:
+        return command
+    digest = hashlib.sha256(command.encode()).hexdigest()
+    return f"{command[:MOST_RECORDED]}… ({len(command)} characters, sha256:{digest})"
 
 
 def wait(*, approval_id: UUID, seconds: float, look: Callable[[], Approval]) -> Approval:

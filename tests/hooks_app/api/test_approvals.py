@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from datetime import timedelta
 from typing import Any
@@ -442,3 +443,14 @@ def test_timestamps_are_sane(world: World, agent: Client) -> None:
     made = request(agent).json()
     assert made["created_at"] < made["deadline"]
     assert made["deadline"] > timezone.now().isoformat()[:10]
+
+
+def test_the_audit_says_where_it_cuts_a_command(world: World, agent: Client) -> None:
+    long = f"echo {'x' * 495} && rm -rf /"
+    for command in (COMMAND, long):
+        assert request(agent, command=command).status_code == 201
+    with transaction.atomic(), scope.team(world.team.pk):
+        entries = AuditEntry.objects.for_team(world.team).filter(action="approval.requested").order_by("seq")
+        short, cut = [entry.details["command"] for entry in entries]
+    assert short == COMMAND
+    assert cut == f"{long[:500]}… (512 characters, sha256:{hashlib.sha256(long.encode()).hexdigest()})"
