@@ -30,9 +30,10 @@ from controlplane.errors import PlaneError
 from controlplane.models import Role
 from hooks_app.admin.asking import PlainForm, asking
 from hooks_app.engine import approval as meaning
-from hooks_app.models import Approval, ApprovalAnswer, Grant
+from hooks_app.models import Approval, ApprovalAnswer, Grant, Switch
 from hooks_app.models.approval import Choice, Risk, State
-from hooks_app.services import approvals, grants
+from hooks_app.models.switch import SwitchKind
+from hooks_app.services import approvals, grants, switches
 
 TONES = {
     State.PENDING: Tone.WAIT,
@@ -73,6 +74,7 @@ class Card:
     left: int
     options: tuple[Option, ...]
     why_not: str
+    stop: Switch | None
     related: tuple[Approval, ...]
     related_count: int
     answers: tuple[ApprovalAnswer, ...]
@@ -294,7 +296,8 @@ def related_count(row: Approval) -> int:
 
 def marks(rows: Iterable[Approval], total: int = 1) -> str:
     """A short text that differs whenever the inbox would look different."""
-    words = " ".join([str(total), *(f"{row.pk}:{mark(row)}" for row in rows)])
+    stops = Switch.objects.pulled().filter(kind=SwitchKind.BLOCK).order_by("pk").values_list("pk", flat=True)
+    words = " ".join([str(total), *map(str, stops), *(f"{row.pk}:{mark(row)}" for row in rows)])
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
@@ -313,7 +316,9 @@ def card(row: Approval, actor: Actor) -> Card:
     answers = tuple(row.answers.all()) if row.needed > 1 else ()
     options = () if refusal else tuple(option(row, choice, answers) for choice in KEYS if choice in row.choices)
     grant = row.grants.first() if row.choice else None
-    return Card(row, mark(row), left, options, refusal, related, count, answers, grant)
+    stop = switches.blocking(row.profile) if options else None
+    sign = f"{mark(row)}-{stop.pk if stop else ''}"
+    return Card(row, sign, left, options, refusal, stop, related, count, answers, grant)
 
 
 def option(row: Approval, choice: str, answers: Iterable[ApprovalAnswer]) -> Option:

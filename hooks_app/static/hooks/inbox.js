@@ -64,7 +64,7 @@ function say(form) {
 
 function choose(card, choice) {
   const button = card && card.querySelector(`[data-choice="${choice}"]`);
-  if (!button) return;
+  if (!button || button.disabled) return;
   select(card, false);
   const form = card.querySelector("form.confirm");
   const grants = choice === "session" || choice === "always";

@@ -12,7 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from controlplane.models import Role
 from hooks_app.models import AllowlistEntry, Approval, Change, Grant, Hook, HookVersion, ProfileHook, Switch, TestRun
-from hooks_app.services import approvals, changes, secrets
+from hooks_app.services import approvals, changes, secrets, switches
 from tests.conftest import World
 from tests.hooks_app import governance, registry
 from tests.hooks_app.governance import BLOCK_RM
@@ -401,3 +401,24 @@ def test_of_two_approvers_the_second_sees_the_firsts_answer_and_what_their_own_w
         approvals.decide(approval=row, actor=erin.actor, choice="always")
     decided = text(erin.browser().get("/admin/hooks_app/approval/"))
     assert f"by {first}, <strong>{erin.user.username}</strong>" in decided
+
+
+@pytest.mark.parametrize("only", [True, False])
+def test_while_a_switch_blocks_everything_a_request_can_only_be_denied(world: World, only: bool) -> None:
+    row, browser = asked(world), world.bob.browser()
+    about = {"only": str(row.pk)} if only else {}
+
+    def seen(mark: str = "") -> Any:
+        return browser.get("/admin/hooks_app/approval/live/", {**about, "mark": mark})
+
+    free = seen().json()
+    with registry.acting(world.bob):
+        pulled = switches.pull(team=world.team, actor=world.bob.actor, kind="block", message="Incident 42", seconds=60)
+    stopped = seen(free["mark"]).json()
+    assert re.findall('data-choice="([a-z]+)" disabled', stopped["html"]) == ["once", "session", "always"]
+    assert 'data-choice="deny" data-says' in stopped["html"] and "Incident 42" in stopped["html"]
+    assert seen(stopped["mark"]).status_code == 204
+    assert re.findall("data-mark=.*? ", stopped["html"]) != re.findall("data-mark=.*? ", free["html"])
+    with registry.acting(world.bob):
+        switches.end(switch=pulled, actor=world.bob.actor)
+    assert "disabled" not in seen(stopped["mark"]).json()["html"]
