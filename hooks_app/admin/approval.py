@@ -312,7 +312,8 @@ def card(row: Approval, actor: Actor) -> Card:
     refusal = why_not(row, actor)
     left = max(0, int((row.deadline - timezone.now()).total_seconds()))
     related = tuple(Approval.objects.related_to(row).select_related("profile")[:RELATED_SHOWN])
-    count = related_count(row) if len(related) == RELATED_SHOWN else len(related)
+    several = row.state == State.PENDING and len(related) == RELATED_SHOWN
+    count = related_count(row) if several else len(related)
     answers = tuple(row.answers.all()) if row.needed > 1 else ()
     options = () if refusal else tuple(option(row, choice, answers) for choice in KEYS if choice in row.choices)
     grant = row.grants.first() if row.choice else None
@@ -334,9 +335,9 @@ def option(row: Approval, choice: str, answers: Iterable[ApprovalAnswer]) -> Opt
         "once": f"Allow this command once on {name}.",
         "deny": f"Deny it: {name} is told no, with your note.",
     }
-    said = says.get(choice) or f"Allow exactly this command {ends[choice]}"
+    sentence = says.get(choice) or f"Allow exactly this command {ends[choice]}"
     fits = f"Allow every command that fits … {ends[choice]}" if choice in ends and row.needed == 1 else ""
-    return Option(choice, KEYS[Choice(choice)], labels[choice], f"{said}{narrowed(choice, answers)}", fits)
+    return Option(choice, KEYS[Choice(choice)], labels[choice], f"{sentence}{narrowed(choice, answers)}", fits)
 
 
 def narrowed(choice: str, answers: Iterable[ApprovalAnswer]) -> str:
@@ -376,9 +377,9 @@ def fragment(cards: list[Card]) -> dict[str, Any]:
     }
 
 
-def one(card: Card) -> dict[str, Any]:
+def one(shown_card: Card) -> dict[str, Any]:
     """What the live part of a request's own page is made of."""
-    return fragment([card]) | {"card": card}
+    return fragment([shown_card]) | {"card": shown_card}
 
 
 def decide(row: Approval, actor: Actor, values: dict[str, Any]) -> Approval:
