@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -18,8 +19,18 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 DIGEST_SHOWN = 12
 LOOKS_LATIN = frozenset("аеорсухіјѕԁһԛԝӏορν")
 """A whole word of these reads as a Latin one."""
-LOOKS_ASCII = frozenset("\u2010\u2011\u2012\u2212\u2044\u2215\u2216\u29f5\u2024\u02cb\ua78c")
-"""Hyphens, slashes, dots and quotes that a terminal's font shows like those of a shell."""
+LOOKS_ASCII = frozenset(
+    "\u2010\u2011\u2012\u2013\u2043\u2212\u02d7"
+    "\u2044\u2215\u2571\u29f8\u2216\u2572\u29f5\u29f9"
+    "\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2032\u2033\u02b9\u02ba\u02bb\u02bc\u02bd\u02cb"
+    "\u01c0\u2223\u2758\u01c3\u2217\u204e\u2024\u2236\ua789\ua78c\u02c2\u02c3\u2039\u203a\u223c\u02c6\u02dc"
+    "\u0131\u0251\u0261\u0269"
+)
+"""Hyphens, slashes, quotes, bars, stars, dots, angles, tildes and letters: a terminal's font shows them like ASCII ones."""
+UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef\u0335-\u0338]"
+)
+"""Joiners, fillers, variation selectors and the blank Braille pattern draw nothing; overlays strike out what precedes."""
 
 
 class Tone(StrEnum):
@@ -136,7 +147,7 @@ def _marked(char: str, keep: str, mixed: bool) -> str:
     if char in keep or (char.isascii() and char.isprintable()):
         return format_html("{}", char)
     point, name = f"U+{ord(char):04X}", unicodedata.name(char, "control character")
-    if unicodedata.category(char)[0] in "CZ":
+    if unicodedata.category(char)[0] in "CZ" or UNSEEN.match(char):
         return format_html('<mark class="hidden-char" title="{}">{}</mark>', f"{point} {name}", point)
     if char in LOOKS_ASCII or _is_styled_ascii(char) or (mixed and not name.startswith("LATIN")):
         return format_html('<mark class="look-alike" title="{}">{}</mark>', f"{point} {name}", char)

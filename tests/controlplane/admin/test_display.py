@@ -67,11 +67,21 @@ def test_a_state_is_a_word_and_a_shape() -> None:
         ("rm \u2212rf", "MINUS SIGN"),
         ("rm -rf \u2215etc", "DIVISION SLASH"),
         ("ls\u037e rm", "GREEK QUESTION MARK"),
-        ("“so” – and… № 5", "“so” – and… № 5"),
+        ("so — and… № 5", "so — and… № 5"),
     ],
 )
 def test_no_character_hides(text: str, shown: str) -> None:
     assert shown in display.visible(text)
+
+
+@pytest.mark.parametrize("char", "\u034f\ufe0f\U000e0100\u2800\u3164\u115f\uffa0\u17b4\u180b\u0338\u00ad\u2060")
+def test_what_draws_nothing_is_spelt_as_its_code_point(char: str) -> None:
+    assert f">U+{ord(char):04X}</mark>" in display.visible(f"a{char}b")
+
+
+@pytest.mark.parametrize("char", "ɡı∣∗꞉˗⧸–‘’“”")
+def test_what_looks_like_ascii_is_marked(char: str) -> None:
+    assert f'<mark class="look-alike" title="U+{ord(char):04X} ' in display.visible(f"a{char}b")
 
 
 def test_lines_stay_lines_only_in_a_block() -> None:
