@@ -128,8 +128,14 @@ def link(url: str, text: Any) -> SafeString:
 
 def visible(text: str, *, keep: str = "") -> SafeString:
     """Text in which no character hides, reorders others, or passes for a Latin letter."""
-    marked = [_marked(char, keep, mixed) for word, mixed in _words(text) for char in word]
+    marked = [_marked(char, _deceives(char, keep, mixed)) for word, mixed in _words(text) for char in word]
     return mark_safe("".join(marked))  # noqa: S308  (every part is escaped by format_html)
+
+
+def spelt(text: str) -> str:
+    """The same where no markup can stand, as in a window's title: each such character as its code point."""
+    pairs = [(char, _deceives(char, "", mixed)) for word, mixed in _words(text) for char in word]
+    return "".join(f"U+{ord(char):04X}" if how else char for char, how in pairs)
 
 
 def _words(text: str) -> Iterable[tuple[str, bool]]:
@@ -143,15 +149,22 @@ def _words(text: str) -> Iterable[tuple[str, bool]]:
             start = end
 
 
-def _marked(char: str, keep: str, mixed: bool) -> str:
+def _deceives(char: str, keep: str, mixed: bool) -> str:
+    """How a character could deceive: as `hidden-char`, as `look-alike`, or not at all."""
     if char in keep or (char.isascii() and char.isprintable()):
+        return ""
+    if unicodedata.category(char)[0] in "CZ" or UNSEEN.match(char):
+        return "hidden-char"
+    foreign = mixed and not unicodedata.name(char, "").startswith("LATIN")
+    return "look-alike" if foreign or char in LOOKS_ASCII or _is_styled_ascii(char) else ""
+
+
+def _marked(char: str, how: str) -> str:
+    if not how:
         return format_html("{}", char)
     point, name = f"U+{ord(char):04X}", unicodedata.name(char, "control character")
-    if unicodedata.category(char)[0] in "CZ" or UNSEEN.match(char):
-        return format_html('<mark class="hidden-char" title="{}">{}</mark>', f"{point} {name}", point)
-    if char in LOOKS_ASCII or _is_styled_ascii(char) or (mixed and not name.startswith("LATIN")):
-        return format_html('<mark class="look-alike" title="{}">{}</mark>', f"{point} {name}", char)
-    return format_html("{}", char)
+    shown = point if how == "hidden-char" else char
+    return format_html('<mark class="{}" title="{}">{}</mark>', how, f"{point} {name}", shown)
 
 
 def _is_styled_ascii(char: str) -> bool:

@@ -11,6 +11,7 @@ from controlplane.admin import display
 register = template.Library()
 register.filter("moment", display.moment)
 register.filter("visible", display.visible)
+register.filter("spelt", display.spelt)
 register.filter("code", display.code)
 register.filter("digest", display.digest)
 register.filter("pretty", display.pretty)

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.forms.fields import InvalidJSONInput
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -26,12 +27,19 @@ TONES = {"block": Tone.OFF, "wait": Tone.WAIT, "allow": Tone.ON}
 SAMPLE = '{"tool_name": "terminal", "args": {"command": "rm -rf build/"}}'
 
 
+class AsciiJSONField(forms.JSONField):
+    """JSON to be edited, in which no character hides or reorders others: a field has no marks."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return value if isinstance(value, InvalidJSONInput) else json.dumps(value, ensure_ascii=True, cls=self.encoder)
+
+
 class ExplainForm(PlainForm):
     """An event to be explained."""
 
     profile = forms.ModelChoiceField(Profile.objects.none(), label="Profile", empty_label=None)
     event = forms.ChoiceField(label="Event")
-    payload = forms.JSONField(
+    payload = AsciiJSONField(
         label="Payload", initial=json.loads(SAMPLE), widget=forms.Textarea(attrs={"rows": 8, "class": "code-input", "spellcheck": "false"}),
         help_text="What the event carries, as JSON. Nothing is recorded and nobody is called.",
     )  # fmt: skip

@@ -60,7 +60,7 @@ class SwitchAdmin(PlaneModelAdmin):
     section, nav_order, noun, nav_name = Section.INBOX, 30, "kill switch", "Kill switches"
     add_roles = (Role.APPROVER,)
     form = SwitchForm
-    list_display = ["what", "state", "where", "message", "pulled_by_label", "since", "until"]
+    list_display = ["what", "state", "where", "says", "pulled_by_label", "since", "until"]
     list_select_related = ["team", "profile"]
     search_fields = ["message", "pulled_by_label"]
     search_help_text = "Search messages and people"
@@ -78,11 +78,11 @@ class SwitchAdmin(PlaneModelAdmin):
         return [team for team in teams if team.slug != PLANE_SLUG]
 
     def get_fieldsets(self, request: HttpRequest, obj: Switch | None = None) -> list[Any]:
-        shown = ["what", "where", "message", "pulled_by_label", "since", "until", "ended_by_label"]
+        shown = ["what", "where", "says", "pulled_by_label", "since", "until", "ended_by_label"]
         return [(None, {"fields": shown if obj else [*SwitchForm.Meta.fields, "lasts"]})]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Switch | None = None) -> list[str]:
-        return ["what", "where", "message", "pulled_by_label", "since", "until", "ended_by_label"] if obj else []
+        return ["what", "where", "says", "pulled_by_label", "since", "until", "ended_by_label"] if obj else []
 
     def create(self, request: HttpRequest, team: Team | None, values: Mapping[str, Any]) -> Switch:
         wanted = {name: values[name] for name in ("kind", "profile", "message")}
@@ -111,6 +111,11 @@ class SwitchAdmin(PlaneModelAdmin):
     def where(self, switch: Switch) -> SafeString | str:
         """What it covers."""
         return display.code(switch.profile.name) if switch.profile else "the whole team"
+
+    @admin.display(description="Message", ordering="message")
+    def says(self, switch: Switch) -> SafeString:
+        """What agents are told."""
+        return display.visible(switch.message)
 
     @admin.display(description="Since", ordering="pulled_at")
     def since(self, switch: Switch) -> SafeString:

@@ -1,0 +1,57 @@
+"""The pages about what agents did say all of it, in order, and are not deceived by names that agents choose."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from controlplane.models import Ability
+from hooks_app.models import Decision, Event, Switch
+from tests.conftest import World
+from tests.hooks_app import registry
+from tests.hooks_app.governance import ask, happened, report
+
+TRICK = "term\u202ein\u0430l"
+
+
+def page(world: World, address: str) -> str:
+    """What Dana, who may only look, is shown."""
+    return str(world.dana.browser().get(f"/admin/hooks_app/{address}").content.decode())
+
+
+def newest(world: World, model: Any) -> Any:
+    """The row that was recorded last."""
+    with registry.acting(world.alice):
+        return model.objects.for_team(world.team).latest("id")
+
+
+def test_no_name_that_an_agent_chose_is_shown_raw(world: World) -> None:
+    ask(world.alice.api(Ability.DECIDE), tool=TRICK, session="s-1")
+    report(world.alice.api(Ability.REPORT), happened(payload={"tool_name": TRICK}))
+    decision, event = newest(world, Decision), newest(world, Event)
+    addresses = [f"decision/{decision.pk}/change/", f"event/{event.pk}/change/", "decision/", "decision/explain/"]
+    addresses += [f"decision/explain/?decision={decision.pk}", f"decision/?{urlencode({'tool': TRICK})}"]
+    for address in addresses:
+        shown = page(world, address).replace(f'value="{TRICK}"', "")
+        assert "U+202E" in shown or "\\u202e" in shown, address
+        assert "\u202e" not in shown, address
+    assert "termU+202EinU+0430l ·" in page(world, addresses[0]).split("</title>")[0]
+
+
+def test_the_story_of_a_deceptive_session_says_its_name(world: World) -> None:
+    shown = page(world, f"event/story/?{urlencode({'profile': world.profile.pk, 'session': TRICK})}")
+    assert "U+202E" in shown.split("<title>")[1].split("</title>")[0]
+    assert "U+202E" in shown.split("<h1>")[1].split("</h1>")[0]
+
+
+def test_what_explain_offers_to_edit_stays_what_was_recorded(world: World) -> None:
+    ask(world.alice.api(Ability.DECIDE), "echo \u202e\u0430")
+    shown = page(world, f"decision/explain/?decision={newest(world, Decision).pk}")
+    assert "echo \\u202e\\u0430" in shown.split("<textarea")[1].split("</textarea>")[0]
+
+
+def test_a_switchs_message_hides_nothing(world: World) -> None:
+    values = {"kind": "block", "profile": "", "message": "st\u202eop", "lasts": "900"}
+    world.bob.browser().post("/admin/hooks_app/switch/add/", values)
+    for address in ("switch/", f"switch/{newest(world, Switch).pk}/change/"):
+        assert "\u202e" not in page(world, address)
