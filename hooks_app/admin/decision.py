@@ -11,6 +11,7 @@ from django.forms.fields import InvalidJSONInput
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from controlplane.admin import current_team, display
@@ -21,6 +22,7 @@ from hooks_app.admin.asking import PlainForm
 from hooks_app.admin.recorded import RecordedAdmin, story
 from hooks_app.engine import events as catalogue
 from hooks_app.models import Decision, Event
+from hooks_app.models.decision import Outcome
 from hooks_app.services import explain
 
 TONES = {"block": Tone.OFF, "wait": Tone.WAIT, "allow": Tone.ON}
@@ -53,6 +55,29 @@ class ExplainForm(PlainForm):
         self.fields["event"].initial = "pre_tool_call"
 
 
+class ObservedFilter(admin.SimpleListFilter):
+    """`?observed=block`, or `?observed=any`: where a hook in observe mode would have answered otherwise."""
+
+    title = "without observe mode"
+    parameter_name = "observed"
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        return [("any", "otherwise"), *Outcome.choices]
+
+    def queryset(self, request: HttpRequest, rows: Any) -> Any:
+        if self.value() is None:
+            return rows
+        return rows.would_have() if self.value() == "any" else rows.filter(observed=self.value())
+
+
+def would(row: Decision) -> str:
+    """What the hooks in observe mode would have answered instead, and which."""
+    if not row.observed:
+        return ""
+    names = [said["hook"] for said in row.answer.get("observed", []) if said["outcome"] == row.observed]
+    return f"would {row.observed}: {', '.join(names)}"
+
+
 @admin.register(Decision)
 class DecisionAdmin(RecordedAdmin):
     """Decisions, newest first."""
@@ -60,8 +85,8 @@ class DecisionAdmin(RecordedAdmin):
     nav_order = 50
     nav_pages = (("Explain", "admin:hooks_app_decision_explain"),)
     list_display = ["asked", "answer_shown", "by_hook", "with_tool", "in_session", "profile", "when"]
-    list_filter = ["outcome", "profile"]
-    url_filters = (*RecordedAdmin.url_filters, "observed", "rule", "approval")
+    list_filter = ["outcome", ObservedFilter, "profile"]
+    url_filters = (*RecordedAdmin.url_filters, "rule", "approval")
     search_fields = ["session", "tool", "hook", "rule", "event", "key", "profile__name"]
     search_help_text = "Search sessions, tools, hooks, rules, events"
     change_form_template = "hooks/decision.html"
@@ -76,8 +101,13 @@ class DecisionAdmin(RecordedAdmin):
 
     @admin.display(description="Answer", ordering="outcome")
     def answer_shown(self, row: Decision) -> SafeString:
-        """What was answered."""
-        return display.badge(row.outcome, TONES.get(row.outcome, Tone.DONE))
+        """What was answered, and what would have been."""
+        shown = display.badge(row.outcome, TONES.get(row.outcome, Tone.DONE))
+        return (
+            format_html('{} <span class="quiet">({})</span>', shown, display.visible(would(row)))
+            if row.observed
+            else shown
+        )
 
     @admin.display(description="Because of", ordering="hook")
     def by_hook(self, row: Decision) -> SafeString:
@@ -100,7 +130,7 @@ class DecisionAdmin(RecordedAdmin):
         ]
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
-        context["decision"] = context["original"]
+        context["decision"], context["would"] = context["original"], would(context["original"])
         return super().render_change_form(request, context, *args, **kwargs)
 
     # Explaining

@@ -9,7 +9,7 @@ from controlplane.models import Ability
 from hooks_app.models import Decision, Event, Switch
 from tests.conftest import World
 from tests.hooks_app import registry
-from tests.hooks_app.governance import ask, happened, report
+from tests.hooks_app.governance import BLOCK_RM, ask, happened, place, report, rule
 
 TRICK = "term\u202ein\u0430l"
 
@@ -55,3 +55,18 @@ def test_a_switchs_message_hides_nothing(world: World) -> None:
     world.bob.browser().post("/admin/hooks_app/switch/add/", values)
     for address in ("switch/", f"switch/{newest(world, Switch).pk}/change/"):
         assert "\u202e" not in page(world, address)
+
+
+def test_what_observe_mode_let_pass_is_said(world: World) -> None:
+    rule(world, "no-deleting", BLOCK_RM)
+    place(world, ("no-deleting", "observe"))
+    agent = world.alice.api(Ability.DECIDE)
+    assert ask(agent, "rm -rf /srv")["outcome"] == "allow"
+    shown = page(world, f"decision/{newest(world, Decision).pk}/change/")
+    assert "(would block: no-deleting)" in shown and "No deleting here." in shown
+    assert "nothing in force objected" in shown
+    ask(agent, "ls")
+    assert page(world, "decision/").count("(would block: no-deleting)") == 1
+    for chosen in ("any", "block"):
+        assert page(world, f"decision/?observed={chosen}").count('class="field-answer_shown"') == 1
+    assert page(world, "decision/?observed=wait").count('class="field-answer_shown"') == 0
