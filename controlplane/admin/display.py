@@ -100,6 +100,11 @@ def shortened(text: str) -> str:
     return text if len(rest) <= DIGEST_SHOWN else f"{algorithm}{colon}{rest[:DIGEST_SHOWN]}…"
 
 
+def cut(text: str, most: int) -> str:
+    """A text, or its beginning where it is longer."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def code(text: str) -> SafeString:
     """A command, key or name: monospace, wrapped, with deceptive characters made visible."""
     return format_html("<code>{}</code>", visible(text)) if text else NONE

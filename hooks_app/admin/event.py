@@ -31,6 +31,7 @@ class Moment:
     """One thing that happened in a session."""
 
     at: datetime
+    row: UUID
     kind: str
     what: str
     detail: str
@@ -103,12 +104,14 @@ def tell(profile: Profile, session: str) -> list[Moment]:
     rows: list[Moment] = []
     for event in Event.objects.for_team(profile.team_id).filter(profile=profile, session=session)[:MOST_TOLD]:
         url = reverse("admin:hooks_app_event_change", args=[event.pk])
-        rows.append(Moment(event.received_at, "event", event.event, subject(event.payload, event.tool), "", "", url))
+        rows.append(
+            Moment(event.received_at, event.pk, "event", event.event, subject(event.payload, event.tool), "", "", url)
+        )
     for row in Decision.objects.for_team(profile.team_id).filter(profile=profile, session=session)[:MOST_TOLD]:
         url, by = reverse("admin:hooks_app_decision_change", args=[row.pk]), row.hook or row.rule
         detail = subject(row.payload, row.tool) + (f" — {by}" if by else "")
         tone = decided.TONES.get(row.outcome, Tone.DONE)
-        rows.append(Moment(row.at, "decision", row.event, detail, row.outcome, tone, url))
+        rows.append(Moment(row.at, row.pk, "decision", row.event, detail, row.outcome, tone, url))
     for row in Approval.objects.for_team(profile.team_id).filter(profile=profile, session_key=session)[:MOST_TOLD]:
         rows += approval_moments(row)
     for run in (
@@ -120,6 +123,7 @@ def tell(profile: Profile, session: str) -> list[Moment]:
         rows.append(
             Moment(
                 run.created_at,
+                run.pk,
                 "run",
                 f"{run.hook.name} on {run.event}",
                 run.reason,
@@ -128,20 +132,18 @@ def tell(profile: Profile, session: str) -> list[Moment]:
                 url,
             )
         )
-    return sorted(rows, key=lambda moment: moment.at)[-MOST_TOLD:]
+    return sorted(rows, key=lambda moment: (moment.at, moment.row))[-MOST_TOLD:]
 
 
 def approval_moments(row: Approval) -> list[Moment]:
     """A request, and its end."""
     url = reverse("admin:hooks_app_approval_change", args=[row.pk])
-    asked = Moment(row.created_at, "request", "asked a person", row.command, "", "", url)
+    asked = Moment(row.created_at, row.pk, "request", "asked a person", row.command, "", "", url)
     if row.decided_at is None:
         return [asked]
-    who = f"by {row.decided_by}" + (f": “{row.note}”" if row.note else "")
-    return [
-        asked,
-        Moment(row.decided_at, "answer", row.choice or row.state, who, row.state, inbox.TONES[row.state], url),
-    ]
+    who = f"by {row.decided_by}" + (f": {row.note}" if row.note else "")
+    said, tone = f"{display.cut(row.command, 100)} — {who}", inbox.TONES[row.state]
+    return [asked, Moment(row.decided_at, row.pk, "answer", row.choice or row.state, said, row.state, tone, url)]
 
 
 def subject(payload: Any, tool: str) -> str:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from controlplane.models import Ability
 from hooks_app.models import Decision, Event, Switch
+from hooks_app.services import approvals
 from tests.conftest import World
 from tests.hooks_app import registry
 from tests.hooks_app.governance import BLOCK_RM, ask, happened, place, report, rule
@@ -70,3 +71,22 @@ def test_what_observe_mode_let_pass_is_said(world: World) -> None:
     for chosen in ("any", "block"):
         assert page(world, f"decision/?observed={chosen}").count('class="field-answer_shown"') == 1
     assert page(world, "decision/?observed=wait").count('class="field-answer_shown"') == 0
+
+
+def test_the_story_tells_a_batch_in_the_order_of_its_report(world: World) -> None:
+    named = ("pre_tool_call", "post_tool_call", "pre_llm_call", "post_llm_call")
+    report(world.alice.api(Ability.REPORT), *(happened(name) for name in named))
+    shown = page(world, f"event/story/?profile={world.profile.pk}&session=s-1").split('<ol class="story">')[1]
+    places = [shown.index(f">{name}</a>") for name in named]
+    assert places == sorted(places)
+
+
+def test_an_answer_in_the_story_names_what_it_answers(world: World) -> None:
+    with registry.acting(world.alice):
+        wanted = approvals.Request(key="k", command="rm -rf /srv/qz7", description="d", session_key="s-1",
+                                   pattern_keys=("recursive delete",))  # fmt: skip
+        asked = approvals.create(profile=world.profile, actor=world.alice.actor, request=wanted)
+    with registry.acting(world.bob):
+        approvals.decide(approval=asked, actor=world.bob.actor, choice="once")
+    shown = page(world, f"event/story/?profile={world.profile.pk}&session=s-1")
+    assert "rm -rf /srv/qz7 — by " in shown
