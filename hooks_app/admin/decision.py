@@ -84,7 +84,7 @@ class DecisionAdmin(RecordedAdmin):
 
     nav_order = 50
     nav_pages = (("Explain", "admin:hooks_app_decision_explain"),)
-    list_display = ["asked", "answer_shown", "by_hook", "with_tool", "in_session", "profile", "when"]
+    list_display = ["asked", "with_tool", "subject", "answer_shown", "by_hook", "in_session", "profile", "when"]
     list_filter = ["outcome", ObservedFilter, "profile"]
     url_filters = (*RecordedAdmin.url_filters, "rule", "approval")
     search_fields = ["session", "tool", "hook", "rule", "event", "key", "profile__name"]

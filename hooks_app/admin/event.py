@@ -20,7 +20,7 @@ from controlplane.models import Profile
 from hooks_app.admin import approval as inbox
 from hooks_app.admin import decision as decided
 from hooks_app.admin import run as runs
-from hooks_app.admin.recorded import RecordedAdmin, story
+from hooks_app.admin.recorded import RecordedAdmin, about, story
 from hooks_app.models import Approval, Decision, Event, Run
 
 MOST_TOLD = 500
@@ -45,7 +45,7 @@ class EventAdmin(RecordedAdmin):
     """Events, newest first."""
 
     nav_order, when_field = 60, "received_at"
-    list_display = ["what", "with_tool", "in_session", "profile", "reporter", "when"]
+    list_display = ["what", "with_tool", "subject", "in_session", "profile", "reporter", "when"]
     url_filters = (*RecordedAdmin.url_filters, "reporter")
     search_fields = ["session", "tool", "event", "reporter", "profile__name"]
     search_help_text = "Search sessions, tools, events, reporters"
@@ -148,7 +148,4 @@ def approval_moments(row: Approval) -> list[Moment]:
 
 def subject(payload: Any, tool: str) -> str:
     """What an event is about, in one line."""
-    arguments = payload.get("args") if isinstance(payload, dict) else None
-    command = arguments.get("command") if isinstance(arguments, dict) else None
-    text = command if isinstance(command, str) else ""
-    return f"{tool}: {text}".strip(": ")[:400]
+    return display.cut(f"{tool}: {about(payload)}".strip(": "), 400)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
@@ -13,11 +14,22 @@ from controlplane.admin import display
 from controlplane.admin.base import ReadOnlyAdmin
 from controlplane.admin.sections import Section
 
+SHORT = 80
+
 
 def story(row: Any) -> str:
     """The address of the story of a row's session."""
     query = urlencode({"profile": str(row.profile_id), "session": row.session})
     return f"{reverse('admin:hooks_app_event_story')}?{query}"
+
+
+def about(payload: Any) -> str:
+    """What a payload is about: the command, or whatever else the tool was given."""
+    given = payload.get("args") if isinstance(payload, dict) else None
+    command = given.get("command") if isinstance(given, dict) else given
+    if isinstance(command, str):
+        return command
+    return json.dumps(given, ensure_ascii=False) if given else ""
 
 
 class RecordedAdmin(ReadOnlyAdmin):
@@ -33,6 +45,11 @@ class RecordedAdmin(ReadOnlyAdmin):
     def when(self, row: Any) -> SafeString:
         """When it was recorded."""
         return display.moment(getattr(row, self.when_field))
+
+    @admin.display(description="About")
+    def subject(self, row: Any) -> SafeString:
+        """What it was about, short."""
+        return display.code(display.cut(about(row.payload), SHORT))
 
     @admin.display(description="Session", ordering="session")
     def in_session(self, row: Any) -> SafeString:

@@ -90,3 +90,14 @@ def test_an_answer_in_the_story_names_what_it_answers(world: World) -> None:
         approvals.decide(approval=asked, actor=world.bob.actor, choice="once")
     shown = page(world, f"event/story/?profile={world.profile.pk}&session=s-1")
     assert "rm -rf /srv/qz7 — by " in shown
+
+
+def test_rows_are_told_apart_by_what_they_are_about(world: World) -> None:
+    agent = world.alice.api(Ability.DECIDE)
+    ask(agent, "echo " + "x" * 200)
+    ask(agent, tool="read_file", input={"path": "/srv/qz7\u202e"})
+    shown = page(world, "decision/")
+    assert f"<code>echo {'x' * 75}…</code>" in shown
+    assert "/srv/qz7" in shown and "\u202e" not in shown
+    report(world.alice.api(Ability.REPORT), happened())
+    assert "<code>ls</code>" in page(world, "event/")
