@@ -17,6 +17,7 @@ from controlplane.admin.display import Tone
 from controlplane.models import Role, Team
 from hooks_app.admin.recorded import RecordedAdmin, story
 from hooks_app.admin.replaying import REPLAYERS, Counted, ReplayPages, SpanForm
+from hooks_app.engine import events as catalogue
 from hooks_app.models import Run
 from hooks_app.models.run import RunState
 from hooks_app.services import runs
@@ -39,6 +40,17 @@ class RunSpanForm(SpanForm):
     def clean_team(self) -> Team:
         """The one team where there is no choice."""
         return self.cleaned_data["team"] or self.fields["team"].queryset.get()  # type: ignore[attr-defined]
+
+
+def unspoken(run: Run) -> str:
+    """What a run without a verdict comes to: its hook's fail mode decides where there is something to decide."""
+    if run.state != RunState.FAILED:
+        return ""
+    event = catalogue.find(run.event)
+    if event is None or not event.gate:
+        return "None. The event is no gate: there is nothing for the fail mode to decide."
+    mode = run.version.manifest.get("fail_mode", "closed")
+    return f"None. The fail mode, {mode}, decides: {'it passes' if mode == 'open' else 'it is refused'}."
 
 
 @admin.register(Run)
@@ -111,5 +123,5 @@ class RunAdmin(ReplayPages, RecordedAdmin):
         return [("The event", reverse("admin:hooks_app_event_change", args=[row.event_id])), *told]
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
-        context["run"] = context["original"]
+        context["run"], context["unspoken"] = context["original"], unspoken(context["original"])
         return super().render_change_form(request, context, *args, **kwargs)

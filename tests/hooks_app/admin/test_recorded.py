@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+import pytest
+
 from controlplane.models import Ability
-from hooks_app.models import Decision, Event, Switch
+from hooks_app.models import Decision, Event, Run, Switch
 from hooks_app.services import approvals
 from tests.conftest import World
 from tests.hooks_app import registry
@@ -101,3 +103,19 @@ def test_rows_are_told_apart_by_what_they_are_about(world: World) -> None:
     assert "/srv/qz7" in shown and "\u202e" not in shown
     report(world.alice.api(Ability.REPORT), happened())
     assert "<code>ls</code>" in page(world, "event/")
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [("pre_tool_call", "The fail mode, closed, decides: it is refused."), ("post_tool_call", "no gate")],
+)
+def test_a_run_without_a_verdict_shows_none(world: World, event: str, said: str) -> None:
+    hook = registry.active_gate(world)
+    report(world.alice.api(Ability.REPORT), happened(event))
+    with registry.acting(world.alice):
+        run = Run.objects.create(
+            team=world.team, event_id=newest(world, Event).pk, event=event, profile=world.profile, hook=hook,
+            version=hook.active_version, state="failed", verdict={"action": "allow"}, reason="timed out",
+        )  # fmt: skip
+    shown = page(world, f"run/{run.pk}/change/")
+    assert said in shown and "&quot;allow&quot;" not in shown
