@@ -19,6 +19,8 @@ COUNTED = 10_000
 
 
 NO_MENU = "admin/no_menu.html"
+EVERY_STATE = ("state", "all")
+"""What the address says where a page shows some states unasked: it hides nothing."""
 
 
 class CappedPaginator(Paginator):
@@ -92,4 +94,5 @@ class PlaneChangeList(ChangeList):
     @property
     def narrowed(self) -> bool:
         """Whether a search or a filter hides rows, so that an empty list does not mean that there are none."""
-        return bool(self.query or self.get_filters_params())
+        filters = {name: values[-1] for name, values in self.get_filters_params().items()}
+        return bool(self.query or any(chosen != EVERY_STATE for chosen in filters.items()))

@@ -119,3 +119,9 @@ def test_a_run_without_a_verdict_shows_none(world: World, event: str, said: str)
         )  # fmt: skip
     shown = page(world, f"run/{run.pk}/change/")
     assert said in shown and "&quot;allow&quot;" not in shown
+
+
+def test_every_state_hides_nothing(world: World) -> None:
+    assert "Agents that were stopped by a rule ask here." in page(world, "approval/?state=all")
+    assert "Nothing matches." in page(world, "approval/?state=denied")
+    assert "Nothing matches." in page(world, "approval/?state=all&q=qz7")
