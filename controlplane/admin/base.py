@@ -64,6 +64,7 @@ class PlaneModelAdmin(admin.ModelAdmin):
     url_filters: ClassVar[tuple[str, ...]] = ()
     empty: ClassVar[str] = ""
     empty_next: ClassVar[str] = ""
+    add_label: ClassVar[str] = ""  # what the form's button says, where "Add" and the noun would say too little
     delete_label: ClassVar[str] = "Delete"
     delete_explanation: ClassVar[str] = "This cannot be undone; the audit keeps that it was there."
 

@@ -60,7 +60,8 @@ class SwitchAdmin(PlaneModelAdmin):
     section, nav_order, noun, nav_name = Section.INBOX, 30, "kill switch", "Kill switches"
     add_roles = (Role.APPROVER,)
     form = SwitchForm
-    list_display = ["what", "state", "where", "says", "pulled_by_label", "since", "until"]
+    add_label = "Pull the switch"
+    list_display = ["what", "state", "where", "says", "puller", "since", "until"]
     list_select_related = ["team", "profile"]
     search_fields = ["message", "pulled_by_label"]
     search_help_text = "Search messages and people"
@@ -78,11 +79,11 @@ class SwitchAdmin(PlaneModelAdmin):
         return [team for team in teams if team.slug != PLANE_SLUG]
 
     def get_fieldsets(self, request: HttpRequest, obj: Switch | None = None) -> list[Any]:
-        shown = ["what", "where", "says", "pulled_by_label", "since", "until", "ended_by_label"]
+        shown = ["what", "where", "says", "puller", "since", "until", "ender"]
         return [(None, {"fields": shown if obj else [*SwitchForm.Meta.fields, "lasts"]})]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Switch | None = None) -> list[str]:
-        return ["what", "where", "says", "pulled_by_label", "since", "until", "ended_by_label"] if obj else []
+        return ["what", "where", "says", "puller", "since", "until", "ender"] if obj else []
 
     def create(self, request: HttpRequest, team: Team | None, values: Mapping[str, Any]) -> Switch:
         wanted = {name: values[name] for name in ("kind", "profile", "message")}
@@ -116,6 +117,16 @@ class SwitchAdmin(PlaneModelAdmin):
     def says(self, switch: Switch) -> SafeString:
         """What agents are told."""
         return display.visible(switch.message)
+
+    @admin.display(description="Pulled by", ordering="pulled_by_label")
+    def puller(self, switch: Switch) -> SafeString:
+        """Who pulled it."""
+        return display.visible(switch.pulled_by_label)
+
+    @admin.display(description="Ended by", ordering="ended_by_label")
+    def ender(self, switch: Switch) -> SafeString:
+        """Who released it before its time."""
+        return display.visible(switch.ended_by_label) if switch.ended_by_label else display.NONE
 
     @admin.display(description="Since", ordering="pulled_at")
     def since(self, switch: Switch) -> SafeString:

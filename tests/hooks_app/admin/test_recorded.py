@@ -57,7 +57,13 @@ def test_a_switchs_message_hides_nothing(world: World) -> None:
     values = {"kind": "block", "profile": "", "message": "st\u202eop", "lasts": "900"}
     world.bob.browser().post("/admin/hooks_app/switch/add/", values)
     for address in ("switch/", f"switch/{newest(world, Switch).pk}/change/"):
-        assert "\u202e" not in page(world, address)
+        shown = page(world, address)
+        assert "\u202e" not in shown and "Pulled by" in shown and "by label" not in shown, address
+
+
+def test_pulling_a_switch_is_not_called_adding_one(world: World) -> None:
+    form = str(world.bob.browser().get("/admin/hooks_app/switch/add/").content.decode())
+    assert 'value="Pull the switch"' in form and "Add kill switch" not in form
 
 
 def test_what_observe_mode_let_pass_is_said(world: World) -> None:
