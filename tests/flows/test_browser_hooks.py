@@ -322,6 +322,18 @@ def lived_in(governed: World) -> World:
     return governed
 
 
+def test_names_stay_whole_and_endless_ones_make_no_page_wider(chrome: Chrome, lived_in: World) -> None:  # noqa: F811
+    chrome.log_in(lived_in.bob.user)
+    chrome.size("wide")
+    chrome.open("admin:hooks_app_decision_changelist")
+    shown = chrome.driver.find_elements(By.CSS_SELECTOR, ".field-with_tool code")
+    assert [name.text for name in shown] == ["terminal"] * 3
+    assert all(name.size["height"] < 30 for name in shown), "on one line"
+    ask(lived_in.alice.api("decide"), tool="x" * 200, session="y" * 200)
+    chrome.open("admin:hooks_app_decision_changelist")
+    assert chrome.overflow() == []
+
+
 def test_a_reviewing_approvers_pages(chrome: Chrome, lived_in: World) -> None:  # noqa: F811
     hidden = {
         "hook-kinds",
