@@ -47,7 +47,7 @@ def sentence(entry: AuditEntry) -> str:
 
 class _Missing(dict[str, Any]):
     def __missing__(self, key: str) -> str:
-        return "–"
+        return "—"
 
 
 def content(

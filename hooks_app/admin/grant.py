@@ -101,4 +101,4 @@ class GrantAdmin(ReadOnlyAdmin):
 def said(grant: Grant, most: int | None = None) -> SafeString:
     """Whether one command or every one that fits is let through, and which; cut with a sign where a length is given."""
     text, words = grant.pattern or grant.command, "every command that fits" if grant.pattern else "exactly"
-    return format_html("{} {}", words, display.code(text if most is None or len(text) <= most else f"{text[:most]}…"))
+    return format_html("{} {}", words, display.code(text if most is None else display.cut(text, most)))

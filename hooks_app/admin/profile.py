@@ -11,17 +11,22 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
 
+from controlplane.admin import display
 from controlplane.admin.buttons import button
+from controlplane.admin.display import Tone
 from controlplane.admin.profile import ProfileAdmin
 from controlplane.errors import PlaneError
 from controlplane.models import Profile, Role
 from hooks_app.admin import imports
-from hooks_app.models import Hook, Mode, ProfileHook, TeamHook
+from hooks_app.models import Hook, Mode, ProfileHook, ProfileMode, TeamHook
 from hooks_app.services import private_homes, profile_hooks, secrets
 
 AUTHORS = (Role.AUTHOR, Role.OWNER)
 MOVES = {"up": -1, "down": 1}
+
 
 admin.site.unregister(Profile)
 
@@ -36,6 +41,15 @@ class HookedProfileAdmin(ProfileAdmin):
         if row.archived_at is None and self.allowed(request, AUTHORS, row):
             own.append(("Import a Hermes home", self.at("import", row)))
         return [*own, *super().links(request, row)]
+
+    def facts(self, request: HttpRequest, row: Profile) -> list[SafeString]:
+        return [*super().facts(request, row), *self.trial(row)]
+
+    def trial(self, row: Profile) -> list[SafeString]:
+        """That its hooks are only observed, while they are."""
+        running = ProfileMode.objects.filter(profile=row, observe_until__gt=timezone.now())
+        ends = running.values_list("observe_until", flat=True)
+        return [display.badge(f"on trial: only observed until {end:%Y-%m-%d %H:%M} UTC", Tone.WAIT) for end in ends]
 
     def at(self, name: str, row: Profile) -> str:
         """The address of one of the pages here."""
@@ -79,7 +93,7 @@ class HookedProfileAdmin(ProfileAdmin):
             return self.arranged(request, profile, wanted(request, places))
         taken = {row.hook_id for row in rows}
         context = self.page(
-            request, profile, f"Hooks of {profile.name}", rows=rows, modes=Mode.values,
+            request, profile, f"Hooks of {profile.name}", rows=rows, modes=Mode.values, trial=self.trial(profile),
             team_wide=TeamHook.objects.for_team(profile.team_id).select_related("hook__active_version"),
             others=Hook.objects.for_team(profile.team_id).exclude(pk__in=taken),
         )  # fmt: skip

@@ -21,7 +21,7 @@ from controlplane.models import Role, Team
 from controlplane.services import audit
 from hooks_app.engine import dispatch
 from hooks_app.engine.layering import Layers, Place
-from hooks_app.engine.verdict import Contribution, NoVerdict, NoVerdictKind, Outcome, Returned
+from hooks_app.engine.verdict import Contribution, FailMode, NoVerdict, NoVerdictKind, Outcome, Returned, Source
 from hooks_app.models import Delivery, Event, EventBatch, HookVersion, Run
 from hooks_app.models.event import BatchState
 from hooks_app.models.run import OUTPUT_KEPT, RunState
@@ -139,7 +139,8 @@ def _run(run: Run, event: Event | None) -> Outcome:
 
 def _finish(run: Run, outcome: Outcome, duration: float) -> str:
     failed = isinstance(outcome, NoVerdict)
-    source = dispatch.Hook(run.hook.name, run.hook.kind, (), str(run.version.number), run.version.digest).source
+    mode = FailMode(run.version.manifest.get("fail_mode", FailMode.CLOSED))
+    source = Source(run.hook.name, run.hook.kind, str(run.version.number), run.version.digest, mode)
     verdict = dispatch.decide(run.event, {}, [Contribution(source, outcome)])
     shown = "" if failed else json.dumps(outcome.value, ensure_ascii=False, default=str)
     redactor = effective.of(run.profile).redactor

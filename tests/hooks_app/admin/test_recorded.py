@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from django.utils import timezone
 
 from controlplane.models import Ability
-from hooks_app.models import Decision, Event, Run, Switch
+from hooks_app.models import Decision, Event, ProfileMode, Run, Switch
 from hooks_app.services import approvals
 from tests.conftest import World
 from tests.hooks_app import registry
@@ -131,3 +133,16 @@ def test_every_state_hides_nothing(world: World) -> None:
     assert "Agents that were stopped by a rule ask here." in page(world, "approval/?state=all")
     assert "Nothing matches." in page(world, "approval/?state=denied")
     assert "Nothing matches." in page(world, "approval/?state=all&q=qz7")
+
+
+def test_a_profile_on_trial_says_so_on_its_own_pages(world: World) -> None:
+    said = "on trial: only observed until"
+    places = (f"/admin/controlplane/profile/{world.profile.pk}/{name}/" for name in ("change", "hooks"))
+    browser, addresses = world.alice.browser(), list(places)
+    assert not any(said in browser.get(address).content.decode() for address in addresses)
+    with registry.acting(world.alice):
+        ProfileMode.objects.create(
+            team=world.team, profile=world.profile, observe_until=timezone.now() + timedelta(hours=1), reason="new",
+            set_by="alice",
+        )  # fmt: skip
+    assert all(said in browser.get(address).content.decode() for address in addresses)

@@ -59,6 +59,21 @@ def test_a_profile_that_was_archived_takes_no_other_events_along(observed: World
     assert received == ["s-1"]
 
 
+def test_what_fails_is_judged_by_its_own_fail_mode(observed: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stored verdict of an open hook that crashed is not that of a closed one."""
+    modes: list[str] = []
+
+    def decide(event: str, payload: Any, contributions: list[Any]) -> Any:
+        modes.extend(str(one.source.fail_mode) for one in contributions)
+        return real(event, payload, contributions)
+
+    real = runs.dispatch.decide
+    monkeypatch.setattr(runs.dispatch, "decide", decide)
+    monkeypatch.setitem(runs.RUNNERS, "webhook", lambda *_: NoVerdict(NoVerdictKind.CRASHED, "it fell over"))
+    assert [run.state for run in work(observed, take(observed, "a"))] == ["failed"]
+    assert modes == ["open"]
+
+
 def take(world: World, *sessions: str) -> EventBatch:
     response = report(world.alice.api(Ability.REPORT), *(happened(session=one) for one in sessions))
     assert response.status_code == 202, response.content
