@@ -76,12 +76,14 @@ class EventAdmin(RecordedAdmin):
 
     def story_view(self, request: HttpRequest) -> HttpResponse:
         """Everything that happened in one session, in order."""
+        profiles = Profile.objects.filter(archived_at=None).select_related("team").order_by("name")
         session, profile = request.GET.get("session", ""), self.profile(request.GET.get("profile", ""))
+        profile = profile or profiles.first()  # the one that the form shows
         told = tell(profile, session) if profile and session else []
         context = {
             **self.admin_site.each_context(request), "title": f"Session {session}" if session else "A session's story",
             "opts": self.opts, "pages": self, "told": told, "session": session, "profile": profile,
-            "profiles": Profile.objects.filter(archived_at=None).select_related("team").order_by("name"),
+            "profiles": profiles,
             "cut": len(told) >= MOST_TOLD,
         }  # fmt: skip
         return TemplateResponse(request, "hooks/story.html", context)

@@ -135,6 +135,15 @@ def test_every_state_hides_nothing(world: World) -> None:
     assert "Nothing matches." in page(world, "approval/?state=all&q=qz7")
 
 
+def test_a_story_is_told_of_the_profile_that_the_form_shows(world: World) -> None:
+    ask(world.alice.api(Ability.DECIDE), "ls -qz7", session="s-1")
+    assert "ls -qz7" in page(world, "event/story/?session=s-1")
+
+
+def test_the_window_of_a_list_is_called_like_the_list(world: World) -> None:
+    assert "<title>Decisions · Caduceus</title>" in page(world, "decision/")
+
+
 def test_a_profile_on_trial_says_so_on_its_own_pages(world: World) -> None:
     said = "on trial: only observed until"
     places = (f"/admin/controlplane/profile/{world.profile.pk}/{name}/" for name in ("change", "hooks"))
