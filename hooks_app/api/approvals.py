@@ -18,7 +18,7 @@ from controlplane.models import Ability, Profile
 from hooks_app.engine.approval import State, hermes_choice
 from hooks_app.models import Approval, ApprovalAnswer, ApprovalPolicy
 from hooks_app.models.approval import Choice, Risk
-from hooks_app.services import approval_policies, approvals, decisions, grants
+from hooks_app.services import approval_policies, approvals, conclusions, decisions, grants
 
 
 class AnswerOut(serializers.ModelSerializer[ApprovalAnswer]):
@@ -54,7 +54,7 @@ class ApprovalIn(StrictSerializer):
 
     id = serializers.CharField(max_length=80, help_text="Your own id: a retry finds the same request.")
     profile = serializers.CharField(max_length=64)
-    command = serializers.CharField(max_length=approvals.MOST_COMMAND, trim_whitespace=False)
+    command = serializers.CharField(max_length=conclusions.MAX_COMMAND, trim_whitespace=False)
     description = serializers.CharField(max_length=2000)
     pattern_keys = serializers.ListField(child=serializers.CharField(max_length=300), min_length=1, max_length=100)
     session_key = serializers.CharField(max_length=300, required=False, allow_blank=True)

@@ -174,7 +174,7 @@ def _field_reason(condition: FieldIs, value: Any, holds: bool) -> str:
 
 
 def _danger_reason(condition: IsDangerous, payload: Payload, holds: bool) -> str:
-    if not isinstance(payload.command(condition.path), str):
+    if payload.judged(condition.path) is None:
         return f"no command in {condition.path or 'the payload'}"
     found = payload.dangers(condition.path)
     if not found:

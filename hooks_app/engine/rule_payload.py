@@ -66,12 +66,17 @@ class Payload:
                 return value
         return MISSING
 
-    def dangers(self, path: str = "") -> tuple[Finding, ...]:
-        """What is dangerous about the command."""
+    def judged(self, path: str = "") -> str | None:
+        """The command as the text to be judged, a list of words as the command it makes; None where there is none."""
         command = self.command(path)
         if isinstance(command, list | tuple):
-            command = " ".join(map(str, command))
-        if not isinstance(command, str):
+            return " ".join(map(str, command))
+        return command if isinstance(command, str) else None
+
+    def dangers(self, path: str = "") -> tuple[Finding, ...]:
+        """What is dangerous about the command."""
+        command = self.judged(path)
+        if command is None:
             return ()
         found = self._dangers.get(command)
         if found is None:

@@ -23,7 +23,7 @@ from hooks_app.engine import approval as meaning
 from hooks_app.engine.rule_problems import did_you_mean
 from hooks_app.models import Approval, ApprovalAnswer
 from hooks_app.models.approval import Choice, Risk, State
-from hooks_app.services import approval_policies, effective, grants, notifications, switches, waiting
+from hooks_app.services import approval_policies, conclusions, effective, grants, notifications, switches, waiting
 
 if TYPE_CHECKING:
     from hooks_app.services.decisions import Row
@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 
 LONGEST_SECONDS = 86_400
 MOST_WAIT_SECONDS = 60
-MOST_COMMAND = 20_000
 MOST_RECORDED = 500
 """How many characters of a command an audit entry holds."""
 OF_DECISIONS = "decision:"
@@ -164,8 +163,8 @@ def _check(request: Request) -> None:
         raise Invalid(f"Wait 1 to {LONGEST_SECONDS} seconds.", field="seconds")
     if request.choices and (not set(request.choices) <= set(Choice.values) or Choice.DENY not in request.choices):
         raise UnknownChoice(f"Offer some of {', '.join(Choice.values)}, deny among them.", field="choices")
-    if len(request.command) > MOST_COMMAND:
-        raise Invalid(f"A command has at most {MOST_COMMAND} characters.", field="command")
+    if len(request.command) > conclusions.MAX_COMMAND:
+        raise Invalid(f"A command has at most {conclusions.MAX_COMMAND} characters.", field="command")
 
 
 def _insert(profile: Profile, actor: Actor, request: Request, mark: bytes) -> Approval:

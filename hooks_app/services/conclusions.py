@@ -118,8 +118,8 @@ def conclude(
 
 def denial(rules: Effective, event: str, payload: Mapping[str, Any]) -> str | None:
     """The glob of the profile's settings that forbids the command, as Hermes forbids it on the agents."""
-    command = Payload(event, payload).command() if rules.denied and event == "pre_tool_call" else None
-    return approval.denied_by(command, rules.denied, AGENTS) if isinstance(command, str) else None
+    command = Payload(event, payload).judged() if rules.denied and event == "pre_tool_call" else None
+    return approval.denied_by(command, rules.denied, AGENTS) if command is not None else None
 
 
 def _caller(rules: Effective, now: datetime) -> webhook_calls.Call:

@@ -149,6 +149,7 @@ def test_commands_that_settings_forbid_are_refused_by_the_plane_too(world: World
     assert (answer["outcome"], answer["rule"]) == ("block", "deny:git push*")
     assert answer["message"] == "Commands like git push* are forbidden here."
     assert answer["explanation"].startswith("The profile's settings (approvals_deny) forbid it")
+    assert governance.ask(agent, input={"command": ["git", "push"]})["rule"] == "deny:git push*"
     assert governance.ask(agent, "git pull")["outcome"] == "allow"
     assert governance.ask(agent, "git push", event="post_tool_call")["outcome"] == "allow", "it has happened already"
 
